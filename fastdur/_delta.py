@@ -1,0 +1,145 @@
+"""The difference of two frozen trees, as a frozen tree.
+
+A delta is an *operation* on the value that was there:
+
+    scalar                      it is this scalar now
+    {key: op, ...}              a dict: do this to these keys; new keys come last, in this order
+    []                          remove the key
+    [value]                     it is this value now
+    [p, q, *items]              a list: the first p and the last q elements stay, these are between them
+    [-1, {index: op}, *items]   a list: do this to these elements, then append
+    [-2, {key: op}, order]      a dict: do this to these keys, then bring the keys into this order
+"""
+
+from __future__ import annotations
+
+from itertools import compress, count, islice, takewhile
+from operator import is_not
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from fastdur._frozen import MISSING, Frozen, class_of, same, same_scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Delta: TypeAlias = "list[Any] | dict[str, Any]"
+
+_ELEMENTS: Final = -1
+_REORDERED: Final = -2
+_REMOVE: Final[list[Any]] = []
+
+# Beyond this, one splice is shorter than one operation per element.
+_MAX_ELEMENT_OPS: Final = 8
+
+
+def diff(old: Frozen, new: Frozen) -> Delta | None:
+    """Return what makes `new` of `old`, or None if they are equal, types and order of keys included.
+
+    What is the same object in both costs a comparison of pointers. The delta shares its parts with `new`.
+    """
+    op = _op(old, new)
+    if op is MISSING:
+        return None
+    return cast("Delta", op if type(op) in (list, dict) else [op])
+
+
+def patch(old: Frozen, delta: Delta) -> Frozen:
+    """Return the tree that `diff(old, new)` was made for; shares with `old` and the delta, changes neither."""
+    return _apply(old, delta)
+
+
+def _op(old: Frozen, new: Frozen) -> Any:
+    if old is new:
+        return MISSING
+    if type(new) is dict:
+        return _dict_op(old, new) if type(old) is dict else [new]
+    if type(new) is list:
+        return _list_op(old, new) if type(old) is list else [new]
+    return MISSING if same_scalar(old, new) else new
+
+
+def _dict_op(old: dict[str, Frozen], new: dict[str, Frozen]) -> Any:
+    ops: dict[str, Any] = {}
+    if list(islice(new, len(old))) == list(old):
+        present = zip(new, old.values(), new.values(), strict=False)
+        changed = compress(present, map(is_not, old.values(), new.values()))
+        _add_ops(ops, changed)
+        ops.update((key, _replace(item)) for key, item in islice(new.items(), len(old), None))
+        return ops or MISSING
+    if old.keys().isdisjoint(new):
+        return [new]
+    ops = {key: _REMOVE for key in old if key not in new}
+    _add_ops(ops, ((key, item, new[key]) for key, item in old.items() if key in new))
+    ops.update((key, _replace(item)) for key, item in new.items() if key not in old)
+    left = [key for key in old if key in new]
+    return ops if list(islice(new, len(left))) == left else [_REORDERED, ops, list(new)]
+
+
+def _add_ops(ops: dict[Any, Any], changed: Any) -> None:
+    for key, old_item, new_item in changed:
+        op = _op(old_item, new_item)
+        if op is not MISSING:
+            ops[key] = op
+
+
+def _replace(item: Frozen) -> Any:
+    return [item] if type(item) in (list, dict) else item
+
+
+def _list_op(old: list[Frozen], new: list[Frozen]) -> Any:
+    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
+    if len(new) < len(old) or len(changed) > _MAX_ELEMENT_OPS:
+        return _splice(old, new)
+    ops: dict[str, Any] = {}
+    _add_ops(ops, ((str(index), old[index], new[index]) for index in changed))
+    added = new[len(old) :]
+    if ops:
+        deep = any(type(new[int(index)]) in (list, dict) for index in ops)
+        return [_ELEMENTS, ops, *added] if deep or 2 * len(ops) <= len(new) else _splice(old, new)
+    return [len(old), 0, *added] if added else MISSING
+
+
+def _splice(old: list[Frozen], new: list[Frozen]) -> Any:
+    head = _count_same(old, new)
+    if head == len(old) == len(new):
+        return MISSING
+    tail = min(_count_same(reversed(old), reversed(new)), len(old) - head, len(new) - head)
+    return [head, tail, *new[head : len(new) - tail]] if head or tail else [new]
+
+
+def _count_same(old: Iterable[Frozen], new: Iterable[Frozen]) -> int:
+    return sum(1 for _ in takewhile(bool, map(same, old, new)))
+
+
+def _apply(old: Any, op: Any) -> Frozen:
+    kind = class_of(op)
+    if kind is dict:
+        return _apply_to_keys(old, op)
+    if kind is not list:
+        return cast("Frozen", op)
+    if len(op) == 1:
+        return cast("Frozen", op[0])
+    first, second, rest = op[0], op[1], op[2:]
+    if first == _REORDERED:
+        unordered = _apply_to_keys(old, second)
+        return {key: unordered[key] for key in rest[0]}
+    if first == _ELEMENTS:
+        return [*_apply_to_elements(old, second), *rest]
+    return cast("list[Frozen]", old[:first] + rest + old[len(old) - second :])
+
+
+def _apply_to_keys(old: dict[str, Frozen], ops: dict[str, Any]) -> dict[str, Frozen]:
+    new = old.copy()
+    for key, op in ops.items():
+        if op == _REMOVE:
+            del new[key]
+        else:
+            new[key] = _apply(old.get(key), op)
+    return new
+
+
+def _apply_to_elements(old: list[Frozen], ops: dict[str, Any]) -> list[Frozen]:
+    new = old.copy()
+    for index, op in ops.items():
+        new[int(index)] = _apply(old[int(index)], op)
+    return new

@@ -1,0 +1,287 @@
+"""The state machine of a run: start it, resume it, walk it, end it. No I/O, no clock, no ids, no user code.
+
+Every function here is a generator that yields effects and is answered by a driver. There is no resume path: `resume`
+loads the newest frames and runs the same `walk` that `start` does. There is no `finally`, no `with` and no broad
+`except`, so that a crash, which drops the generator, does what a real one does: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from fastdur._changed import check_graph
+from fastdur._effects import Answer, Append, Cancel, Decide, History, Invoke, Look, Row, Start, Take, Waiting
+from fastdur._reentry import (
+    Entry,
+    Request,
+    answered_before,
+    decide,
+    status_of,
+    with_answer,
+)
+from fastdur._steps import (
+    Asked,
+    Call,
+    Done,
+    Failed,
+    Push,
+    Return,
+    address,
+    agent_path,
+    due_trail,
+    machine_at,
+    path,
+    with_leaf,
+    without_leaf,
+    without_visits,
+)
+from fastdur.errors import AlreadyResumed, UnknownInterrupt
+from fastdur.records import Frame, RunResult, frozen_answer, stored_result
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from fastdur._codec import Frozen
+    from fastdur._effects import Effect, Reading
+    from fastdur._steps import Machine, State, Step, Trail
+    from fastdur.records import Resume
+
+    Steps = Generator[Effect[Any], Any, "Ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a call ended: its result, and the exception of the node that failed."""
+
+    result: RunResult
+    error: BaseException | None = None
+
+
+def start(root: Machine, execution_id: str, data: State) -> Steps:
+    """Begin a run and walk it. Its head is durable before any user code runs."""
+    yield from Start(execution_id, root.name, root.kind, root.graph(), data)
+    return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+
+
+def resume(root: Machine, request: Request) -> Steps:
+    """Claim a stored run and walk on from its newest frames."""
+    while True:
+        reading = yield from Look(request.execution_id)
+        frame = newest_frame(reading, root)
+        entry = yield from _entry(reading, request, frame)
+        newer = check_graph(reading.head.graph, root, frame, accept=request.accept_graph)
+        value = request.value
+        if entry.question is not None and entry.trail is not None and value is not None:
+            # The question is pinned: if the head moves, the answer must not drift to the next question.
+            request = replace(request, value=replace(value, interrupt_id=entry.question.id))
+            answered = with_leaf(entry.trail, with_answer(entry.trail, value))
+            row = _answer_row(root, entry.trail, entry.question.id, value, answered)
+            if not (yield from Answer(reading.head, entry.question.id, row, newer)):
+                continue
+            frame = answered
+            if request.modified:
+                frame = _modified(frame, request.modified)
+                yield from Append(_resumed_row(root, frame, request), "running")
+        else:
+            frame = _modified(entry.frame, request.modified or {})
+            opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
+            if not (yield from Take(reading.head, opened, newer)):
+                continue
+        return (yield from walk(root, request.execution_id, frame))
+
+
+def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any, None]:
+    """Record an answer without running anything."""
+    request = Request(execution_id, value)
+    while True:
+        reading = yield from Look(execution_id)
+        frame = newest_frame(reading, None)
+        entry = yield from _entry(reading, request, frame)
+        if entry.question is None or entry.trail is None:
+            return
+        request = replace(request, value=replace(value, interrupt_id=entry.question.id))
+        answered = with_leaf(entry.trail, with_answer(entry.trail, value))
+        row = _answer_row(None, entry.trail, entry.question.id, value, answered)
+        if (yield from Decide(reading.head, entry.question.id, row, status_of(answered))):
+            return
+
+
+def cancel(execution_id: str) -> Generator[Effect[Any], Any, None]:
+    """End a run from outside: its owner is fenced, its questions are withdrawn. Again is the same as once."""
+    while True:
+        reading = yield from Look(execution_id)
+        frame = newest_frame(reading, None)
+        if reading.head.status == "cancelled":
+            return
+        if reading.head.status == "completed":
+            message = f"Run {execution_id!r} has completed; there is nothing left to cancel."
+            raise AlreadyResumed(message, stored_result(execution_id, "completed", frame))
+        extra: dict[str, Frozen] = {"reason": "cancelled", "error": "cancelled"}
+        path_so_far = reading.last.agent_path if reading.last else ""
+        row = Row("run_end", -1, "run_end", "failed", frame, path_so_far, extra)
+        if (yield from Cancel(reading.head, row)):
+            return
+
+
+def read(execution_id: str) -> Generator[Effect[Any], Any, RunResult]:
+    """How a run stands, with its history."""
+    reading = yield from Look(execution_id)
+    waiting = yield from Waiting(execution_id)
+    rows = yield from History(execution_id)
+    error = reading.last.error if reading.last is not None else None
+    found = stored_result(execution_id, reading.head.status, newest_frame(reading, None), tuple(waiting), error)
+    return replace(found, history=tuple(rows))
+
+
+def newest_frame(reading: Reading, root: Machine | None) -> Frame:
+    """The frames of the newest row; where there is none yet, those of the start."""
+    if reading.last is not None:
+        return reading.last.frames
+    data: Any = reading.head.input
+    return Frame("", 0, root.begin(data) if root is not None else {"data": data})
+
+
+def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect[Any], Any, Entry]:
+    """The row of the re-entry table; a question the frames do not know is looked up in the history."""
+    try:
+        return decide(reading, request, frame)
+    except UnknownInterrupt as unknown:
+        error = unknown
+    wanted = request.value.interrupt_id if request.value is not None else None
+    if wanted is not None and answered_before((yield from History(request.execution_id)), wanted):
+        message = f"The question {wanted!r} of run {request.execution_id!r} was answered before."
+        raise AlreadyResumed(message)
+    raise error
+
+
+def _answer_row(root: Machine | None, trail: Trail, interrupt_id: str, value: Resume, frame: Frame) -> Row:
+    extra: dict[str, Frozen] = {"answers": interrupt_id, "answer": frozen_answer(value)}
+    whose = agent_path(root, trail) if root is not None else ""
+    return Row(without_visits(interrupt_id), -1, "resumed", "resumed", frame, whose, extra)
+
+
+def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
+    trail, step = due_step(root, frame)
+    assert trail is not None
+    assert step is not None
+    extra: dict[str, Frozen] = {"changes": list(request.modified or {})}
+    if request.reopen:
+        extra["reopened"] = True
+    node = "run_end" if isinstance(step, Return) else address(trail, step.node)
+    return Row(node, -1, "resumed", "resumed", frame, agent_path(root, trail), extra)
+
+
+def _modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
+    """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
+    trail = due_trail(frame)
+    if not changes or trail is None:
+        return frame
+    state = trail[-1].state
+    data: Any = state["data"]
+    # Touched, so that what was changed inside a nested machine reaches the one above when it returns.
+    touched: Any = state.get("touched", [])
+    touched = [*touched, *(key for key in changes if key not in touched)]
+    return with_leaf(trail, replace(trail[-1], state={**state, "data": {**data, **changes}, "touched": touched}))
+
+
+# -- the walk ----------------------------------------------------------------------------------------------------------
+
+
+def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
+    """Run what is due, one step after another, until the run ends, pauses or fails.
+
+    A node's row is held back until the way out of the node is decided, so that no route is ever decided twice.
+    """
+    held: Row | None = None
+    trail, step = due_step(root, frame)
+    while trail is not None and step is not None:
+        leaf = trail[-1]
+        if isinstance(step, Push):
+            child = Frame(step.node, step.visit, step.machine.begin(step.data))
+            frame = with_leaf(trail, replace(leaf, children=(*leaf.children, child)))
+        elif isinstance(step, Return):
+            if len(trail) == 1:
+                return (yield from _complete(root, execution_id, frame))
+            held = _returned(root, trail)
+            frame = held.frames
+        else:
+            outcome = yield from _attempts(step, trail)
+            if isinstance(outcome, Failed):
+                if held is not None:
+                    yield from Append(held, "running")
+                return (yield from _fail(root, execution_id, trail, step, outcome))
+            if isinstance(outcome, Asked):
+                frame = with_leaf(trail, replace(leaf, questions=(*leaf.questions, outcome.question)))
+                row = _question_row(root, trail, step, outcome, frame)
+                yield from Append(row, status_of(frame), outcome.question)
+            else:
+                frame = with_leaf(trail, _stepped(machine_at(root, trail), leaf, step, outcome))
+                if step.kind != "input":
+                    notes = outcome.notes if held is None else {**held.extra, **outcome.notes}
+                    held = _node_row(root, trail, step, notes, frame)
+        trail, step = due_step(root, frame)
+        if held is not None and not (isinstance(step, Call) and step.kind == "route"):
+            yield from Append(held, "running" if trail is not None else "paused")
+            held = None
+    waiting = yield from Waiting(execution_id)
+    return Ended(stored_result(execution_id, "paused", frame, tuple(waiting)))
+
+
+def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, None]:
+    """The first leaf that can go on, and what is due there."""
+    trail = due_trail(frame)
+    if trail is None:
+        return None, None
+    return trail, machine_at(root, trail).next(trail[-1].state)
+
+
+def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done) -> Frame:
+    """The leaf after a call returned. The answers of a visit leave with it."""
+    state = machine.apply(leaf.state, step, outcome)
+    return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
+
+
+def _returned(root: Machine, trail: Trail) -> Row:
+    """The row of a node whose machine has returned to the one above."""
+    above, leaf = trail[:-1], trail[-1]
+    machine = machine_at(root, above)
+    step = machine.next(above[-1].state)
+    assert isinstance(step, Push), step
+    frame = without_leaf(trail, machine.apply(above[-1].state, step, leaf.state))
+    return Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
+
+
+def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
+    """Invoke a call, and again after an exception of the user's own, as often as its `retry` allows."""
+    where, whole = address(trail, step.node), path(trail, step.node, step.visit)
+    questions = trail[-1].questions
+    for attempt in range(step.retry):
+        outcome = yield from Invoke(step, where, whole, questions, attempt)
+        if not isinstance(outcome, Failed) or not outcome.retryable:
+            return outcome
+    return (yield from Invoke(step, where, whole, questions, step.retry))
+
+
+def _node_row(root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame) -> Row:
+    return Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
+
+
+def _question_row(root: Machine, trail: Trail, step: Call, asked: Asked, frame: Frame) -> Row:
+    extra: dict[str, Frozen] = {"reason": asked.question.reason, "context": asked.question.context}
+    where = address(trail, step.node)
+    return Row(where, step.index, "hitl_pause", "interrupted", frame, agent_path(root, trail), extra)
+
+
+def _complete(root: Machine, execution_id: str, frame: Frame) -> Steps:
+    yield from Append(Row("run_end", -1, "run_end", "completed", frame, agent_path(root, (frame,))), "completed")
+    return Ended(stored_result(execution_id, "completed", frame))
+
+
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Call, failed: Failed) -> Steps:
+    frame = trail[0]
+    where = address(trail, step.node)
+    extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}
+    row = Row("run_end", -1, "run_end", "failed", frame, agent_path(root, trail), extra)
+    yield from Append(row, "failed", clear_failed=path(trail, step.node, step.visit))
+    return Ended(stored_result(execution_id, "failed", frame, error=failed.text), failed.error)

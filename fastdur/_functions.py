@@ -1,0 +1,43 @@
+"""What is seen of the user's functions and exceptions from outside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Those of inspect, without the price of importing it.
+COROUTINE = 0x80
+GENERATOR = 0x20 | 0x200
+
+
+def flags_of(fn: Callable[..., Any]) -> int:
+    """The code flags of what runs when `fn` is called, through partials, methods, `__call__`; 0 for no Python code."""
+    plain: Any = fn
+    while hasattr(plain, "func"):
+        plain = plain.func
+    if not hasattr(plain, "__code__"):
+        plain = type(plain).__call__
+    code = getattr(plain, "__code__", None)
+    return 0 if code is None else code.co_flags
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling `fn` gives a coroutine."""
+    return bool(flags_of(fn) & COROUTINE)
+
+
+def discard(value: Any) -> None:
+    """Close a coroutine that nobody will await."""
+    close = getattr(value, "close", None)
+    if close is not None:
+        close()
+
+
+def said(error: BaseException) -> str:
+    """The text of an exception; survives a `__str__` that raises."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"

@@ -1,0 +1,200 @@
+"""How a stored run may be entered again. One pure table: `decide(reading, request) -> Entry`, or the error that fits.
+
+    ended       due   asked  called with                        result
+    ---------   ----  -----  --------------------------------   ------------------------------------------------------
+    completed                anything                           AlreadyResumed with the stored result
+    cancelled                anything without reopen            RunCancelled
+    live owner               anything without takeover          RunInProgress
+    no/failed   yes   any    nothing                            go on from the frames
+    no/failed   no    yes    nothing                            ChainResumeError naming the questions
+    no/failed   any   yes    an answer to an open question      claim the question
+    no/failed   any   any    the answer recorded already        as nothing
+    no/failed   any   any    another answer, nothing open       AlreadyResumed
+    no/failed   any   any    an answer that fits none/several   UnknownInterrupt / AmbiguousResume
+
+The rows are tried from the top; the first that fits counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fastdur._delta import diff
+from fastdur._steps import due_trail, is_due, open_questions, trails, without_visits
+from fastdur._visits import count
+from fastdur.errors import (
+    AlreadyResumed,
+    AmbiguousResume,
+    ChainResumeError,
+    RunCancelled,
+    RunInProgress,
+    UnknownInterrupt,
+)
+from fastdur.records import Frame, Resume, frozen_answer, stored_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastdur._codec import Frozen
+    from fastdur._effects import Reading
+    from fastdur._steps import Trail
+    from fastdur.records import Checkpoint, Question, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a caller of resume asks for."""
+
+    execution_id: str
+    value: Resume | None = None
+    modified: dict[str, Frozen] | None = None
+    prefix: str | None = None
+    takeover: bool = False
+    accept_graph: bool = False
+    reopen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a run goes on: the frames, and the question to claim first if the caller brought its answer."""
+
+    frame: Frame
+    trail: Trail | None = None
+    question: Question | None = None
+
+
+def status_of(frame: Frame) -> Status:
+    """The status that a row with these frames leaves: something due is running, only questions is paused."""
+    return "running" if due_trail(frame) is not None else "paused"
+
+
+def decide(reading: Reading, request: Request, frame: Frame) -> Entry:
+    """The row of the table that fits. `frame` is the newest frame of the run. Raises the error of that row."""
+    head = reading.head
+    if head.status == "completed":
+        message = f"Run {head.execution_id!r} has completed; read its outcome with result({head.execution_id!r})."
+        raise AlreadyResumed(message, stored_result(head.execution_id, "completed", frame))
+    if head.status == "cancelled" and not request.reopen:
+        message = f"Run {head.execution_id!r} was cancelled; resume it with reopen=True if it is to go on after all."
+        raise RunCancelled(message)
+    if reading.alive and not request.takeover:
+        message = (
+            f"Run {head.execution_id!r} is being worked on by a live owner ({head.owner}); "
+            "wait for it, or pass takeover=True if you know that owner to be gone."
+        )
+        raise RunInProgress(message)
+    if head.status == "cancelled":
+        return _reopened(request, frame)
+    if request.value is None:
+        return _unanswered(head.execution_id, frame)
+    return _answered(head.execution_id, request, request.value, frame)
+
+
+def _reopened(request: Request, frame: Frame) -> Entry:
+    if request.value is not None:
+        message = (
+            f"Run {request.execution_id!r} was cancelled and its questions were withdrawn; "
+            "resume it with reopen=True and no answer, then answer the question it asks."
+        )
+        raise ChainResumeError(message)
+    return Entry(without_open_questions(frame))
+
+
+def _unanswered(execution_id: str, frame: Frame) -> Entry:
+    if due_trail(frame) is not None:
+        return Entry(frame)
+    questions = open_questions(frame)
+    way = f"call resume({execution_id!r}, Resume(...))"
+    message = f"Run {execution_id!r} is waiting for a human at {_listed(questions)}; {way}."
+    raise ChainResumeError(message)
+
+
+def _answered(execution_id: str, request: Request, value: Resume, frame: Frame) -> Entry:
+    candidates = [trail for trail in trails(frame) if trail[-1].questions]
+    fitting = [trail for trail in candidates if _fits(trail[-1].questions[-1], value, request.prefix)]
+    if len(fitting) > 1:
+        message = (
+            f"Run {execution_id!r} has several questions this answer could be meant for: "
+            f"{_listed(trail[-1].questions[-1] for trail in fitting)}; name one with Resume(..., interrupt_id=...)."
+        )
+        raise AmbiguousResume(message)
+    if not fitting:
+        raise _no_fit(execution_id, request, value, frame)
+    trail = fitting[0]
+    question = trail[-1].questions[-1]
+    if question.answer is None:
+        return Entry(frame, trail, question)
+    if diff(question.answer, frozen_answer(value)) is None:
+        return _unanswered(execution_id, frame)
+    message = f"The question {question.id!r} of run {execution_id!r} has another answer already; that one stands."
+    raise AlreadyResumed(message)
+
+
+def _fits(question: Question, value: Resume, prefix: str | None) -> bool:
+    if value.interrupt_id is not None and value.interrupt_id != question.id:
+        return False
+    return prefix is None or _under(question.id, prefix)
+
+
+def _under(interrupt_id: str, prefix: str) -> bool:
+    """Whether a question stands at or under an address or a path."""
+    for whole in (without_visits(interrupt_id), interrupt_id.rpartition("/")[0]):
+        if whole == prefix or whole.startswith(f"{prefix}/"):
+            return True
+    return False
+
+
+def _no_fit(execution_id: str, request: Request, value: Resume, frame: Frame) -> ChainResumeError | AlreadyResumed:
+    questions = open_questions(frame)
+    wanted = value.interrupt_id
+    if wanted is not None and _was_answered(wanted, frame):
+        return AlreadyResumed(f"The question {wanted!r} of run {execution_id!r} was answered before.")
+    if wanted is None and request.prefix is None and not questions:
+        return AlreadyResumed(
+            f"Run {execution_id!r} is not waiting for an answer; call resume({execution_id!r}) to carry it on."
+        )
+    what = repr(wanted) if wanted is not None else f"under {request.prefix!r}"
+    listed = f"open: {_listed(questions)}" if questions else "no question is open"
+    return UnknownInterrupt(f"Run {execution_id!r} has no question {what}; {listed}. Nothing was consumed.")
+
+
+def _was_answered(interrupt_id: str, frame: Frame) -> bool:
+    """Whether the frames alone show that this question is behind: an older visit, or an earlier call of this one."""
+    asked = [question for trail in trails(frame) for question in trail[-1].questions]
+    if any(question.id == interrupt_id and question.answer is not None for question in asked):
+        return True
+    parts = interrupt_id.split("/")[:-1]
+    for depth, part in enumerate(parts):
+        node, mark, visit = part.rpartition("#")
+        if not mark or not visit.isdecimal():
+            return False
+        if int(visit) <= count(frame.state, node):
+            return True
+        below = [child for child in frame.children if (child.place, child.visit) == (node, int(visit))]
+        if depth == len(parts) - 1 or not below:
+            return False
+        frame = below[0]
+    return False
+
+
+def answered_before(history: Iterable[Checkpoint], interrupt_id: str) -> bool:
+    """Whether a `resumed` row of the run holds an answer to this question."""
+    return any(row.step_type == "resumed" and row.extra.get("answers") == interrupt_id for row in history)
+
+
+def with_answer(trail: Trail, value: Resume) -> Frame:
+    """The leaf of `trail` with its open question answered."""
+    leaf = trail[-1]
+    answered = replace(leaf.questions[-1], answer=frozen_answer(value))
+    return replace(leaf, questions=(*leaf.questions[:-1], answered))
+
+
+def without_open_questions(frame: Frame) -> Frame:
+    """The tree with what is not answered taken back, so that it is asked again."""
+    questions = frame.questions if is_due(frame) else frame.questions[:-1]
+    return replace(frame, questions=questions, children=tuple(map(without_open_questions, frame.children)))
+
+
+def _listed(questions: Iterable[Question]) -> str:
+    return ", ".join(f"{question.id!r} ({question.reason})" for question in questions)

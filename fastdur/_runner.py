@@ -1,0 +1,313 @@
+"""What every runner offers, written once: start, resume, read, decide, cancel and recover, sync and async."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from fastdur import _engine, _owner, _runs
+from fastdur._drivers import Lifetime
+from fastdur._functions import is_async
+from fastdur._live import Snapshot
+from fastdur._reentry import Request
+from fastdur._runs import adrive, checked_answer, checked_id, drive, outcome, store_or_default
+from fastdur._threads import in_thread
+from fastdur.checkpointers.nowhere import Nowhere
+from fastdur.errors import ChainResumeError, FastdurError, NodeIsAsync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Literal
+
+    from fastdur._codec import Frozen
+    from fastdur._engine import Ended, Steps
+    from fastdur._steps import Call, Done, Machine, Push, State, Step
+    from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.records import Execution, Resume, RunResult
+
+MAX_ATTEMPTS = 3
+
+
+class Runner(ABC):
+    """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
+
+    kind: str
+
+    def __init__(self, name: str, checkpointer: Checkpointer | Literal[False] | None = None) -> None:
+        if type(name) is not str or not name:
+            message = f"the name of a {self.kind} is {name!r}; give a non-empty str"
+            raise TypeError(message)
+        given: Any = checkpointer
+        if given is True or isinstance(given, (str, os.PathLike)):
+            message = f"checkpointer={given!r} is no store; give SQLiteCheckpointer(path), None or False"
+            raise TypeError(message)
+        self.name = name
+        self._given = checkpointer
+
+    # -- the machine, given by each topology ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def validate(self) -> None:
+        """Raise `GraphError` naming what is wrong with the topology."""
+
+    @abstractmethod
+    def graph(self) -> Frozen:
+        """The topology as data."""
+
+    @abstractmethod
+    def runners(self) -> list[tuple[str, Runner]]:
+        """The runners one level down, with the place each stands at."""
+
+    @abstractmethod
+    def functions(self) -> list[tuple[str, Callable[..., Any]]]:
+        """Every function of the user's with the place it stands at."""
+
+    @abstractmethod
+    def begin(self, data: State) -> State:
+        """The state of a new frame."""
+
+    @abstractmethod
+    def next(self, state: State) -> Step:
+        """What is due."""
+
+    @abstractmethod
+    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+        """The state after a step was answered."""
+
+    @abstractmethod
+    def child(self, place: str) -> Machine:
+        """The machine one level down."""
+
+    @abstractmethod
+    def addresses(self, state: State) -> list[str]:
+        """The nodes that a state will enter by name."""
+
+    # -- resuming ------------------------------------------------------------------------------------------------------
+
+    @property
+    def checkpointer(self) -> Checkpointer:
+        """The store of this runner."""
+        if self._given is None or not isinstance(self._given, bool):
+            return store_or_default(self._given)
+        return cast("Checkpointer", Nowhere())
+
+    def resume(
+        self,
+        execution_id: str,
+        resume_value: Resume | None = None,
+        *,
+        modified_state: Mapping[str, Any] | None = None,
+        agent_path_prefix: str | None = None,
+        context: object = None,
+        takeover: bool = False,
+        accept_graph: bool = False,
+        reopen: bool = False,
+    ) -> RunResult:
+        """Carry a stored run on, in any process, from where it stopped.
+
+        Without an answer it goes on where the run crashed or failed; with a `Resume` it answers the open question the
+        answer fits, and exactly one caller of many wins. Everything that can be checked is checked before the claim: a
+        refusal changes nothing in the store. The interrupted node runs again from its top; nothing that was committed
+        does.
+
+        `modified_state` is merged into the state the next step sees, in a row of its own. `agent_path_prefix` aims the
+        answer at the one question at or under that address. `takeover` states that the owner is gone. `accept_graph`
+        takes a changed graph where the addresses of the run still exist. `reopen` carries a cancelled run on; it asks
+        its questions again. Raises `AlreadyResumed`, `RunInProgress`, `ChainResumeError` and its kinds, `NodeIsAsync`,
+        `NotStorable`, `StoreError`, and the exception of a node that fails.
+        """
+        self._check("aresume")
+        request = self._request(
+            execution_id,
+            resume_value,
+            modified_state,
+            agent_path_prefix,
+            takeover=takeover,
+            accept_graph=accept_graph,
+            reopen=reopen,
+        )
+        return outcome(drive(*self._resuming(request, context)))
+
+    async def aresume(
+        self,
+        execution_id: str,
+        resume_value: Resume | None = None,
+        *,
+        modified_state: Mapping[str, Any] | None = None,
+        agent_path_prefix: str | None = None,
+        context: object = None,
+        takeover: bool = False,
+        accept_graph: bool = False,
+        reopen: bool = False,
+    ) -> RunResult:
+        """`resume` on the running event loop."""
+        self._check(None)
+        request = self._request(
+            execution_id,
+            resume_value,
+            modified_state,
+            agent_path_prefix,
+            takeover=takeover,
+            accept_graph=accept_graph,
+            reopen=reopen,
+        )
+        return outcome(await adrive(*self._resuming(request, context)))
+
+    def result(self, execution_id: str) -> RunResult:
+        """`fastdur.result` on this runner's store."""
+        return _runs.result(execution_id, self.stored())
+
+    async def aresult(self, execution_id: str) -> RunResult:
+        """`result` on the running event loop."""
+        return await _runs.aresult(execution_id, self.stored())
+
+    def decide(self, execution_id: str, resume_value: Resume) -> None:
+        """`fastdur.decide` on this runner's store."""
+        _runs.decide(execution_id, resume_value, self.stored())
+
+    async def adecide(self, execution_id: str, resume_value: Resume) -> None:
+        """`decide` on the running event loop."""
+        await _runs.adecide(execution_id, resume_value, self.stored())
+
+    def cancel(self, execution_id: str) -> None:
+        """`fastdur.cancel` on this runner's store."""
+        _runs.cancel(execution_id, self.stored())
+
+    async def acancel(self, execution_id: str) -> None:
+        """`cancel` on the running event loop."""
+        await _runs.acancel(execution_id, self.stored())
+
+    def recover(self, *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
+        """`fastdur.recover` for the runs of this runner."""
+        return recover([self], max_attempts=max_attempts)
+
+    async def arecover(self, *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
+        """`recover` on the running event loop."""
+        return await arecover([self], max_attempts=max_attempts)
+
+    def carry_on(self, head: Execution, max_attempts: int) -> Recovered:
+        """Resume one run that was left alone; its failure is part of the report. `recover` calls this."""
+        request = Request(head.execution_id)
+        try:
+            _bounded(head, max_attempts)
+            self._check("arecover")
+            return _reported(drive(*self._resuming(request, None)))
+        except FastdurError as error:
+            return Recovered(head.execution_id, error=error)
+
+    async def acarry_on(self, head: Execution, max_attempts: int) -> Recovered:
+        """`carry_on` on the running event loop."""
+        request = Request(head.execution_id)
+        try:
+            _bounded(head, max_attempts)
+            self._check(None)
+            return _reported(await adrive(*self._resuming(request, None)))
+        except FastdurError as error:
+            return Recovered(head.execution_id, error=error)
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def stored(self) -> Checkpointer:
+        """The store of this runner; raises `ChainResumeError` where it has none."""
+        if self._given is False:
+            message = f"{self.kind} {self.name!r} has checkpointer=False: its runs are kept nowhere. Give it a store."
+            raise ChainResumeError(message)
+        return self.checkpointer
+
+    def _check(self, async_call: str | None) -> None:
+        """What must hold before anything is stored or claimed; `async_call` is what a sync call should have been."""
+        self.validate()
+        if async_call is None:
+            return
+        for place, fn in self.functions():
+            if is_async(fn):
+                message = f"Node {place!r} of {self.kind} {self.name!r} is an `async def`; call {async_call}() instead."
+                raise NodeIsAsync(message)
+
+    def _starting(
+        self, input: Mapping[str, Any] | None, execution_id: str | None, context: object
+    ) -> tuple[Steps, Lifetime]:
+        if input is not None and not isinstance(input, dict):
+            message = (
+                f"the input of {self.kind} {self.name!r} is {type(input).__qualname__}; give a dict, the first state"
+            )
+            raise TypeError(message)
+        run_id = checked_id(execution_id) if execution_id is not None else os.urandom(16).hex()
+        data: Any = Snapshot.of({**(input or {})}, "input").frozen
+        return _engine.start(self, run_id, data), self._lifetime(run_id, context)
+
+    def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
+        self._check("aexecute")
+        return outcome(drive(*self._starting(input, execution_id, context)))
+
+    async def _astart(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
+        self._check(None)
+        return outcome(await adrive(*self._starting(input, execution_id, context)))
+
+    def _request(
+        self,
+        execution_id: str,
+        value: Resume | None,
+        modified: Mapping[str, Any] | None,
+        agent_path_prefix: str | None,
+        **flags: bool,
+    ) -> Request:
+        self.stored()
+        if modified is not None and not isinstance(modified, dict):
+            message = f"modified_state is {type(modified).__qualname__}; give a dict"
+            raise TypeError(message)
+        changes: Any = None if modified is None else Snapshot.of({**modified}, "modified_state").frozen
+        return Request(checked_id(execution_id), checked_answer(value), changes, agent_path_prefix, **flags)
+
+    def _resuming(self, request: Request, context: object) -> tuple[Steps, Lifetime]:
+        return _engine.resume(self, request), self._lifetime(request.execution_id, context)
+
+    def _lifetime(self, execution_id: str, context: object) -> Lifetime:
+        return Lifetime(execution_id, self.name, self.checkpointer, durable=self._given is not False, context=context)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What came of one run that was left alone: its result, or why it did not go on."""
+
+    execution_id: str
+    result: RunResult | None = None
+    error: BaseException | None = None
+
+
+def recover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
+    """Carry on every run of these runners that is due and whose owner is gone; safe in many workers at once.
+
+    A run that waits for a human, that failed, or that a live owner works on is left alone. A run that was claimed
+    `max_attempts` times without storing a row is reported with its error and not tried again. No lock outlives this
+    process: what it does not finish, the next `recover` does.
+    """
+    return [runner.carry_on(head, max_attempts) for runner, head in _left_alone(runners)]
+
+
+async def arecover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
+    """`recover` on the running event loop, one run after another."""
+    return [await runner.acarry_on(head, max_attempts) for runner, head in await in_thread(_left_alone, runners)]
+
+
+def _left_alone(runners: Iterable[Runner]) -> list[tuple[Runner, Execution]]:
+    found: list[tuple[Runner, Execution]] = []
+    for runner in runners:
+        heads: list[Execution] = runner.stored().list_executions(runner=runner.name, status="running")
+        found += [(runner, head) for head in reversed(heads) if head.kind == runner.kind and not _owner.at_work(head)]
+    return found
+
+
+def _bounded(head: Execution, max_attempts: int) -> None:
+    if head.attempts >= max_attempts:
+        message = (
+            f"Run {head.execution_id!r} was carried on {head.attempts} times without getting any further and is left "
+            f"alone; find out what ends its process, then call resume({head.execution_id!r})."
+        )
+        raise ChainResumeError(message)
+
+
+def _reported(ended: Ended) -> Recovered:
+    return Recovered(ended.result.execution_id, ended.result, ended.error)

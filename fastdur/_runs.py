@@ -1,0 +1,139 @@
+"""Runs by their id, without a runner: read, decide, cancel. And how a lifetime is carried out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from fastdur import _engine
+from fastdur._drivers import Lifetime, arun, run
+from fastdur._threads import in_thread
+from fastdur.errors import FastdurError, RunCancelled, StaleRun
+from fastdur.records import Resume
+
+if TYPE_CHECKING:
+    from fastdur._engine import Ended, Steps
+    from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.records import RunResult
+
+
+def drive(steps: Steps, life: Lifetime) -> Ended:
+    """Carry one lifetime out in place."""
+    try:
+        return _noted(run(steps, life.perform), life)
+    except StaleRun as stale:
+        raise _cancelled_or(stale, life.status()) from stale
+    finally:
+        life.leave()
+
+
+async def adrive(steps: Steps, life: Lifetime) -> Ended:
+    """Carry one lifetime out on the event loop."""
+    try:
+        return _noted(await arun(steps, life.aperform), life)
+    except StaleRun as stale:
+        raise _cancelled_or(stale, await in_thread(life.status)) from stale
+    finally:
+        await life.aleave()
+
+
+def _cancelled_or(stale: StaleRun, status: str | None) -> FastdurError:
+    if status == "cancelled":
+        return RunCancelled(
+            "This run was cancelled from outside while it was being worked on; this call wrote nothing more."
+        )
+    return stale
+
+
+def _noted(ended: Ended, life: Lifetime) -> Ended:
+    """The exception of a node, with the way on where there is one."""
+    if ended.error is not None and life.durable:
+        way = f"resume({life.execution_id!r}) after the cause is mended"
+        note = f"Run {life.execution_id!r} failed here and can go on: {way}."
+        if note not in getattr(ended.error, "__notes__", ()):
+            with suppress(AttributeError):  # a frozen exception takes no note
+                ended.error.add_note(note)
+    return ended
+
+
+def outcome(ended: Ended) -> RunResult:
+    """The result of a call, or the exception of the node that failed."""
+    if ended.error is not None:
+        raise ended.error
+    return ended.result
+
+
+def checked_id(execution_id: str) -> str:
+    if type(execution_id) is not str or not execution_id:
+        message = f"execution_id is {execution_id!r}; give a non-empty str"
+        raise TypeError(message)
+    return execution_id
+
+
+def checked_answer(value: Resume | None) -> Resume | None:
+    if value is not None and type(value) is not Resume:
+        message = f"the answer is {type(value).__qualname__}; give Resume(approved=..., metadata={{...}})"
+        raise TypeError(message)
+    return value
+
+
+def store_or_default(checkpointer: Checkpointer | None) -> Checkpointer:
+    """The store given, else the one of `$FASTDUR_DB` or `.fastdur/fastdur.db`."""
+    if checkpointer is not None:
+        return checkpointer
+    from fastdur.checkpointers.sqlite import default_store
+
+    return default_store()
+
+
+# -- runs by their id, without a runner --------------------------------------------------------------------------------
+
+
+def _reading(execution_id: str, checkpointer: Checkpointer | None) -> Lifetime:
+    return Lifetime(checked_id(execution_id), "", store_or_default(checkpointer), durable=True, context=None)
+
+
+def result(execution_id: str, checkpointer: Checkpointer | None = None) -> RunResult:
+    """How any run stands, at any time, with its whole history. Raises `RunNotFound`. Changes nothing."""
+    return cast("RunResult", run(_engine.read(execution_id), _reading(execution_id, checkpointer).perform))
+
+
+async def aresult(execution_id: str, checkpointer: Checkpointer | None = None) -> RunResult:
+    """`result` on the running event loop."""
+    return cast("RunResult", await arun(_engine.read(execution_id), _reading(execution_id, checkpointer).aperform))
+
+
+def decide(execution_id: str, resume_value: Resume, checkpointer: Checkpointer | None = None) -> None:
+    """Record the answer to a question without running anything; `resume` or `recover` carries the run on.
+
+    One transaction takes the question and stores the answer. The same answer again changes nothing. Raises what
+    `resume` raises for an answer.
+    """
+    run(_engine.decide_only(execution_id, _answer(resume_value)), _reading(execution_id, checkpointer).perform)
+
+
+async def adecide(execution_id: str, resume_value: Resume, checkpointer: Checkpointer | None = None) -> None:
+    """`decide` on the running event loop."""
+    await arun(_engine.decide_only(execution_id, _answer(resume_value)), _reading(execution_id, checkpointer).aperform)
+
+
+def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
+    """End a run for good, running or paused: one transaction withdraws its questions and appends the end marker.
+
+    An owner at work is fenced: its next write is refused and its call raises `RunCancelled`. Cancelling again changes
+    nothing. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
+    """
+    run(_engine.cancel(execution_id), _reading(execution_id, checkpointer).perform)
+
+
+async def acancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
+    """`cancel` on the running event loop."""
+    await arun(_engine.cancel(execution_id), _reading(execution_id, checkpointer).aperform)
+
+
+def _answer(value: Resume) -> Resume:
+    answer = checked_answer(value)
+    if answer is None:
+        message = "decide() needs an answer; give Resume(approved=..., metadata={...})"
+        raise TypeError(message)
+    return answer

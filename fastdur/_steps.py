@@ -1,0 +1,195 @@
+"""What a machine may ask for, and the address scheme of the frames.
+
+A machine is pure: `next(state)` says what is due, `apply(state, step, outcome)` takes the answer in. It does no I/O and
+reads no clock; the functions in a `Call` are the user's and are invoked by a driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fastdur._codec import Frozen
+    from fastdur.records import Frame, Question
+
+CallKind = Literal["node", "route", "input"]
+State = dict[str, "Frozen"]
+Trail = tuple["Frame", ...]
+"""The frames from the root down to one leaf."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """Run a function of the user's on the state of this frame."""
+
+    kind: CallKind
+    node: str
+    visit: int
+    index: int
+    fn: Callable[..., Any]
+    data: State
+    output_key: str | None = None
+    retry: int = 0
+    timeout: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Push:
+    """Go down into a machine that is a node of this one."""
+
+    node: str
+    visit: int
+    index: int
+    machine: Machine
+    data: State
+    output_key: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Return:
+    """This frame has nothing left to do."""
+
+
+Step = Call | Push | Return
+
+
+@dataclass(slots=True, eq=False)
+class Done:
+    """A call that returned: the new state of the user, the keys it changed, what the row should note."""
+
+    data: State
+    changed: tuple[str, ...] = ()
+    value: Any = None
+    notes: Mapping[str, Frozen] = field(default_factory=dict[str, "Frozen"])
+
+
+@dataclass(slots=True, eq=False)
+class Failed:
+    """A call that raised, and the text of it. `retryable` where the error is the user's own."""
+
+    error: BaseException
+    text: str
+    retryable: bool
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A call that paused with a question."""
+
+    question: Question
+
+
+class Machine(Protocol):
+    """A runner as a pure function of its state."""
+
+    @property
+    def name(self) -> str:
+        """The name the user gave it."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """What it is: `chain`, `agent`, …."""
+        ...
+
+    def begin(self, data: State) -> State:
+        """The state of a new frame."""
+        ...
+
+    def next(self, state: State) -> Step:
+        """What is due."""
+        ...
+
+    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+        """The state after `step` was answered: by a call's outcome, or by the last state of the frame it pushed."""
+        ...
+
+    def child(self, place: str) -> Machine:
+        """The machine at a place one level down."""
+        ...
+
+    def graph(self) -> Frozen:
+        """The topology as data, to be compared with later."""
+        ...
+
+    def addresses(self, state: State) -> list[str]:
+        """The nodes that this state will enter by name."""
+        ...
+
+
+# -- the tree of frames ------------------------------------------------------------------------------------------------
+
+
+def is_due(leaf: Frame) -> bool:
+    """Whether a leaf frame can go on: it has no open question."""
+    return not leaf.questions or leaf.questions[-1].answer is not None
+
+
+def trails(frame: Frame, above: Trail = ()) -> Iterator[Trail]:
+    """Every leaf with the frames above it, in order."""
+    here = (*above, frame)
+    if not frame.children:
+        yield here
+    for child in frame.children:
+        yield from trails(child, here)
+
+
+def due_trail(frame: Frame) -> Trail | None:
+    """The first leaf that can go on, None where only questions are left."""
+    if not frame.children:
+        return (frame,) if is_due(frame) else None
+    return next((trail for trail in trails(frame) if is_due(trail[-1])), None)
+
+
+def open_questions(frame: Frame) -> list[Question]:
+    """The questions of the whole tree that wait for an answer."""
+    return [trail[-1].questions[-1] for trail in trails(frame) if not is_due(trail[-1])]
+
+
+def with_leaf(trail: Trail, leaf: Frame) -> Frame:
+    """The root frame after the last frame of `trail` became `leaf`."""
+    for below, above in zip(reversed(trail), reversed(trail[:-1]), strict=False):
+        leaf = replace(above, children=tuple(leaf if child is below else child for child in above.children))
+    return leaf
+
+
+def without_leaf(trail: Trail, state: State) -> Frame:
+    """The root frame after the last frame of `trail` returned and left `state` to the frame above it."""
+    gone, above = trail[-1], trail[-2]
+    rest = tuple(child for child in above.children if child is not gone)
+    return with_leaf(trail[:-1], replace(above, state=state, children=rest))
+
+
+def address(trail: Trail, node: str) -> str:
+    """`node_id`: the places from the root down, then the node."""
+    return node if len(trail) == 1 else "/".join([*(frame.place for frame in trail[1:]), node])
+
+
+def path(trail: Trail, node: str, visit: int) -> str:
+    """The address with the visit of each level: `team#2/review#1`."""
+    last = f"{node}#{visit}"
+    return last if len(trail) == 1 else "/".join([*(f"{frame.place}#{frame.visit}" for frame in trail[1:]), last])
+
+
+def without_visits(path_or_id: str) -> str:
+    """The address of a path or of an interrupt id."""
+    return "/".join(part.partition("#")[0] for part in path_or_id.split("/") if "#" in part)
+
+
+def machine_at(root: Machine, trail: Trail) -> Machine:
+    """The machine that the last frame of `trail` belongs to."""
+    for frame in trail[1:]:
+        root = root.child(frame.place)
+    return root
+
+
+def agent_path(root: Machine, trail: Trail) -> str:
+    """The names of the machines from the root down: `chain:orders/chain:refund`."""
+    names = [f"{root.kind}:{root.name}"]
+    for frame in trail[1:]:
+        root = root.child(frame.place)
+        names.append(f"{root.kind}:{root.name}")
+    return "/".join(names)

@@ -1,0 +1,260 @@
+"""`Chain`: nodes and edges, run one after another, durable between any two."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from fastdur._graph import Edge, Graph, Node
+from fastdur._runner import Runner
+from fastdur._steps import Call, Done, Push, Return
+from fastdur._visits import count, with_visit
+from fastdur.errors import GraphError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Literal
+
+    from fastdur._codec import Frozen
+    from fastdur._steps import Machine, State, Step
+    from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.records import RunResult
+
+
+class Chain(Runner):
+    """A durable graph of functions.
+
+    `checkpointer=None` is the default store (`$FASTDUR_DB` or `.fastdur/fastdur.db`), `False` is none: then nothing is
+    stored, nothing can be resumed and `interrupt()` raises. `strict=True` makes it an error when none of a node's edges
+    is true. A chain that is a node of another writes into its parent's run and store.
+    """
+
+    kind = "chain"
+
+    def __init__(
+        self, name: str, checkpointer: Checkpointer | Literal[False] | None = None, *, strict: bool = False
+    ) -> None:
+        super().__init__(name, checkpointer)
+        self._graph = Graph(strict)
+
+    # -- building ------------------------------------------------------------------------------------------------------
+
+    def add_node(
+        self,
+        id: str,
+        fn: Callable[[dict[str, Any]], Any] | Runner,
+        *,
+        input: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        output_key: str | None = None,
+        retry: int = 0,
+        timeout: float | None = None,
+    ) -> Self:
+        """Add a node: `fn(state) -> dict | None`, sync or async, or a runner.
+
+        A returned dict is merged into the state key by key, changes in place count, anything else is refused unless
+        `output_key` names the key to store it under. `retry` is how often a node is tried again after an exception of
+        its own, `timeout` is in seconds for each try. `input` (runners only) makes the runner's input from the state;
+        without it the runner starts from a copy of the state, and what it changed is merged back.
+        """
+        index = len(self._graph.nodes)
+        if isinstance(fn, Runner):
+            node = _machine_node(id, index, fn, input, output_key=output_key, retry=retry, timeout=timeout)
+        else:
+            node = _function_node(id, index, fn, input, output_key=output_key, retry=retry, timeout=timeout)
+        self._graph.add(node)
+        return self
+
+    def connect(
+        self,
+        source: str,
+        target: str,
+        when: Callable[[dict[str, Any]], bool] | None = None,
+        max_iterations: int | None = None,
+    ) -> Self:
+        """Add an edge. Of a node's edges the first whose `when(state)` is true is taken, else all without a `when`.
+
+        `max_iterations` makes it a back edge: it may close a cycle and is taken at most that often in one run.
+        """
+        if when is not None and not callable(when):
+            message = f"when= of edge {source + '->' + target!r} is {when!r}; give a function of the state"
+            raise GraphError(message)
+        self._graph.connect(Edge(source, target, when, max_iterations))
+        return self
+
+    def validate(self) -> None:
+        """Raise `GraphError` naming what is wrong with the graph; `execute` and `resume` call it first."""
+        self._graph.validate()
+        for place, runner in self.runners():
+            if _holds(runner, self):
+                message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
+                raise GraphError(message)
+            runner.validate()
+
+    def runners(self) -> list[tuple[str, Runner]]:
+        """The nodes that are runners."""
+        nodes = self._graph.nodes.values()
+        return [(node.id, node.machine) for node in nodes if isinstance(node.machine, Runner)]
+
+    def functions(self) -> list[tuple[str, Callable[..., Any]]]:
+        """Every function of the user's with the place it stands at, nested runners included."""
+        found = [(f"{at}/{place}", fn) for at, runner in self.runners() for place, fn in runner.functions()]
+        for node in self._graph.nodes.values():
+            found += [(node.id, fn) for fn in (node.fn, node.input) if fn is not None]
+        found += [
+            (edge.key, edge.when) for edges in self._graph.out.values() for edge in edges if edge.when is not None
+        ]
+        return found
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def execute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """Start a run on the state `input` and carry it on until it ends or pauses.
+
+        Durable before any node runs, and after every node. The exception of a failing node is raised as it is; the run
+        stays resumable at that node. Raises `RunExists` where `execution_id` is taken, `NodeIsAsync`, `GraphError`,
+        `NotStorable`, `StoreError`. `context` is handed to the nodes by `run_context()` and never stored.
+        """
+        return self._start(input, execution_id, context)
+
+    async def aexecute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """`execute` on the running event loop: async nodes are awaited, sync ones and the store run in threads."""
+        return await self._astart(input, execution_id, context)
+
+    # -- the machine ---------------------------------------------------------------------------------------------------
+
+    def graph(self) -> Frozen:
+        """The topology as data."""
+        return self._graph.shape(self.name, self.kind)
+
+    def child(self, place: str) -> Machine:
+        """The machine of the node `place`."""
+        machine = self._graph.nodes[place].machine
+        assert machine is not None, place
+        return machine
+
+    def begin(self, data: State) -> State:
+        """The state of a new frame; without `due` its entry nodes are due."""
+        return {"data": data}
+
+    def addresses(self, state: State) -> list[str]:
+        """The nodes this state will enter, or whose way out it will decide."""
+        route: Any = state.get("route")
+        due: Any = state.get("due", self._graph.entries)
+        return [*due, route] if route is not None else list(due)
+
+    def next(self, state: State) -> Step:
+        """The open route, else the first due node, else the end."""
+        route: Any = state.get("route")
+        data: Any = state["data"]
+        if route is not None:
+            loops: Any = state.get("loops", {})
+            decide = partial(self._graph.route, route, loops)
+            return Call("route", route, count(state, route), self._graph.nodes[route].index, decide, data)
+        due: Any = state.get("due", self._graph.entries)
+        if not due:
+            return Return()
+        node = self._graph.nodes[self._graph.pick(due)]
+        visit = count(state, node.id) + 1 if node.id in self._graph.again else 1
+        if node.machine is None:
+            assert node.fn is not None
+            return Call("node", node.id, visit, node.index, node.fn, data, node.output_key, node.retry, node.timeout)
+        if node.input is not None and "given" not in state:
+            return Call("input", node.id, visit, node.index, node.input, data)
+        given: Any = state.get("given", data)
+        return Push(node.id, visit, node.index, node.machine, given, node.output_key)
+
+    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+        """The state after a call returned or a nested machine ended."""
+        if isinstance(outcome, Done):
+            if isinstance(step, Call) and step.kind == "route":
+                return self._routed(state, step.node, outcome.value)
+            if isinstance(step, Call) and step.kind == "input":
+                return {**state, "given": outcome.value}
+            return self._committed(state, step, outcome.data, outcome.changed, outcome.value)
+        data, changed = _merged(state, step.output_key, outcome)
+        entered = {key: part for key, part in state.items() if key != "given"}
+        return self._committed(entered, step, data, changed, list(changed))
+
+    def _committed(
+        self, state: State, step: Call | Push, data: State, changed: tuple[str, ...], out: list[str]
+    ) -> State:
+        touched: Any = state.get("touched", [])
+        due: Any = state.get("due", self._graph.entries)
+        fresh = [key for key in changed if key not in touched]
+        after: State = {
+            **state,
+            "data": data,
+            "due": [name for name in due if name != step.node],
+            **with_visit(state, step.node, step.visit, again=step.node in self._graph.again),
+            "out": step.output_key if step.output_key is not None else out,
+        }
+        if fresh:
+            after["touched"] = [*touched, *fresh]
+        if self._graph.decides(step.node):
+            return {**after, "route": step.node}
+        rest: Any = after["due"]
+        after["due"] = self._graph.follow(step.node, range(len(self._graph.out[step.node])), rest)
+        return after
+
+    def _routed(self, state: State, node: str, taken: list[int]) -> State:
+        due: Any = state["due"]
+        loops: Any = state.get("loops", {})
+        after = {key: part for key, part in state.items() if key != "route"}
+        after["due"] = self._graph.follow(node, taken, due)
+        back = [edge.key for edge in (self._graph.out[node][place] for place in taken) if edge.max_iterations]
+        if back:
+            after["loops"] = {**loops, **{key: loops.get(key, 0) + 1 for key in back}}
+        return after
+
+
+def _merged(state: State, output_key: str | None, child: State) -> tuple[State, tuple[str, ...]]:
+    """The parent's data after a nested chain ended: what the child changed, or its whole state under `output_key`."""
+    data: Any = state["data"]
+    theirs: Any = child["data"]
+    if output_key is not None:
+        return {**data, output_key: theirs}, (output_key,)
+    touched: Any = child.get("touched", [])
+    kept = {key: value for key, value in data.items() if key not in touched or key in theirs}
+    return {**kept, **{key: theirs[key] for key in touched if key in theirs}}, tuple(touched)
+
+
+def _holds(outer: Runner, wanted: Runner) -> bool:
+    """Whether `wanted` is `outer`, or stands anywhere inside it."""
+    seen: list[Runner] = []
+    ahead = [outer]
+    while ahead:
+        runner = ahead.pop()
+        if runner not in seen:
+            seen.append(runner)
+            ahead += [inner for _, inner in runner.runners()]
+    return wanted in seen
+
+
+def _machine_node(id: str, index: int, runner: Runner, input: Callable[..., Any] | None, **options: Any) -> Node:
+    """A node that is a runner; raises `GraphError` for options that only functions have."""
+    if options.pop("retry") or options.pop("timeout") is not None:
+        message = f"node {id!r} is a {runner.kind}; set retry= and timeout= on the nodes inside it"
+        raise GraphError(message)
+    return Node(id, index, machine=runner, input=input, **options)
+
+
+def _function_node(id: str, index: int, fn: Callable[..., Any], input: object, **options: Any) -> Node:
+    """A node that is a function; raises `GraphError` where the options do not fit it."""
+    retry, timeout = options["retry"], options["timeout"]
+    if not callable(fn):
+        message = f"node {id!r} is {fn!r}; give a function of the state, or a runner"
+        raise GraphError(message)
+    if input is not None:
+        message = f"node {id!r} has input= but is a function, which reads the state itself; input= is for runners"
+        raise GraphError(message)
+    if type(retry) is not int or retry < 0:
+        message = f"retry= of node {id!r} is {retry!r}; give a whole number from 0"
+        raise GraphError(message)
+    if timeout is not None and not timeout > 0:
+        message = f"timeout= of node {id!r} is {timeout!r}; give seconds above 0"
+        raise GraphError(message)
+    return Node(id, index, fn, **options)

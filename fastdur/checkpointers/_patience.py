@@ -1,0 +1,129 @@
+"""How a store waits: attempts are counted, each waits a real length, no clock is read.
+
+A dialect brings `_write_once` and `_read_once`, which run a piece of work on a session, and raises `Again` where the
+work should be done once more. Every work may be done again: a write that finds the head moved looks for its own id.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from threading import Event
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from fastdur.errors import StoreClosed, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
+
+    Stored: TypeAlias = tuple[Any, ...]
+    Piece: TypeAlias = tuple[str, Sequence[object]]
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """One transaction of a dialect."""
+
+    def move(self, pieces: Sequence[Piece]) -> bool:
+        """Run the first piece; if it changed its head, the others too; tell whether it did."""
+        ...
+
+    def change(self, sql: str, values: Sequence[object]) -> int:
+        """Run one statement; return how many rows it changed."""
+        ...
+
+    def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
+        """Run one query."""
+        ...
+
+
+class Again(Exception):
+    """The work was not done, or nobody knows whether it was (`unclear`): do it again."""
+
+    def __init__(self, cause: str, *, unclear: bool) -> None:
+        super().__init__(cause)
+        self.unclear = unclear
+
+
+class Patient(ABC):
+    """Works that are done again until they are done, or the bound is reached."""
+
+    busy_bound: float = 60.0
+    """About how many seconds a call waits in all, in counted waits of a real length, before `StoreUnavailable`."""
+
+    def __init__(self) -> None:
+        self._closing = Event()
+
+    # -- what a dialect brings ---------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where this store is, for people."""
+
+    @abstractmethod
+    def _write_once(self, work: Callable[[Session], T]) -> T:
+        """Run `work` in one transaction and commit it. Raises `Again`, or an error after which nothing is written."""
+
+    @abstractmethod
+    def _read_once(self, work: Callable[[Session], T]) -> T:
+        """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
+
+    def _waiting(self, attempt: int) -> None:  # noqa: B027 - may be left as it is
+        """Called before each wait, with 1, 2, 3 ...; tests look on here."""
+
+    # -- patience ----------------------------------------------------------------------------------------------------
+
+    def _write(self, work: Callable[[Session], T]) -> T:
+        self._check_open()
+        try:
+            return self._write_once(work)
+        except Again as again:
+            return self._try_again(self._write_once, work, again)
+
+    def _read(self, work: Callable[[Session], T]) -> T:
+        self._check_open()
+        try:
+            return self._read_once(work)
+        except Again as again:
+            return self._try_again(self._read_once, work, again)
+
+    def _try_again(
+        self, perform: Callable[[Callable[[Session], T]], T], work: Callable[[Session], T], again: Again
+    ) -> T:
+        cause: Exception = again
+        unclear = again.unclear
+        for attempt, delay in enumerate(self._delays(), 1):
+            self._waiting(attempt)
+            if self._closing.wait(delay):
+                raise self._closed() from cause
+            try:
+                return perform(work)
+            except Again as once_more:
+                cause = once_more
+                unclear = unclear or once_more.unclear
+            except StoreUnavailable as error:
+                if not unclear:
+                    raise
+                cause = error
+        outcome = "whether the last write was stored is not known" if unclear else "nothing was written"
+        message = (
+            f"The store {self.location} did not answer within about {self.busy_bound:g} s ({cause}); {outcome}. "
+            "The run can be resumed when the store answers again."
+        )
+        raise StoreUnavailable(message) from cause
+
+    def _delays(self) -> Iterator[float]:
+        waited, delay = 0.0, 0.001
+        while waited < self.busy_bound:
+            yield delay
+            waited += delay
+            delay = min(delay * 1.3, 0.05)
+
+    def _check_open(self) -> None:
+        if self._closing.is_set():
+            raise self._closed()
+
+    def _closed(self) -> StoreClosed:
+        return StoreClosed(f"The store {self.location} was closed; make a new store object.")

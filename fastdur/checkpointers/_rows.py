@@ -1,0 +1,249 @@
+"""Rows on their way into a store and out of it: full trees, differences, and texts that any database keeps.
+
+A row's body is the tree of the run's frames, or the difference to the row before. It is full where nothing is known of
+the row before, where the tree is small, or where the differences since the last full row exceed the size of the tree:
+what they say beyond what has made the tree longer. So a run's bytes grow with what its steps change, and reading its
+newest row costs no more than twice the tree.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from fastdur._codec import diff, dumps, loads, patch
+from fastdur.checkpointers._sql import RUN_SHIFT
+from fastdur.checkpointers._values import plain, plain_or_none, unplain, unplain_or_none
+from fastdur.errors import StoreCorrupt, StoreTooNew
+from fastdur.records import FORMAT, Checkpoint, Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastdur._codec import Frozen
+    from fastdur.checkpointers._patience import Stored
+
+_KNOWN_TREES: Final = 8
+_SMALL: Final = 1024  # of a tree's text: writing it costs less than finding out what is new in it
+_SEQ: Final = (1 << RUN_SHIFT) - 1
+_ELEMENTS: Final = -1
+_REORDERED: Final = -2
+_SPLICE: Final = 2  # how many numbers stand before the items of a splice
+_MARKS: Final = 2  # of a list or dict in a text: its brackets
+_KEY_MARKS: Final = 2  # of a key in a text: a colon, a comma
+
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+"""What a damaged text raises on its way through `loads`, `patch` and `Frame.of`."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """What is known of the newest row of a run: enough to write the next one as a difference.
+
+    `tree` is None where the row was not read. `size` is that of the tree's text, `spent` the bytes of the differences
+    since the full row `base` that have not made it longer. `status` is the head's, None where that is not known.
+    Never changed once made.
+    """
+
+    seq: int
+    base: int = 0
+    size: int = 0
+    spent: int = 0
+    tree: Frozen = None
+    status: str | None = None
+
+
+def body_after(tail: Tail, frames: Frame, status: str | None) -> tuple[str, Tail]:
+    """Return the body of the row that comes after `tail`, and what is then known of it."""
+    tree: Frozen = frames.tree()
+    seq = tail.seq + 1
+    if tail.tree is not None and tail.size > _SMALL:
+        delta = diff(tail.tree, tree)
+        body = dumps(delta)
+        vain = len(body) if delta is None else _not_new(tail.tree, delta)
+        size = tail.size + len(body) - vain
+        spent = tail.spent + vain
+        if spent <= size:
+            return body, Tail(seq, tail.base, size, spent, tree, status)
+    body = dumps(tree)
+    return body, Tail(seq, seq, len(body), 0, tree, status)
+
+
+def _not_new(old: Any, op: Any) -> int:
+    """How much of a delta's text does not make the tree longer: its own marks, and what it replaces or removes.
+
+    Costs no more than the delta. Off by a few bytes at most where a container becomes or stops being empty; each full
+    row sets that right.
+    """
+    kind = cast("object", type(op))
+    if kind is dict:
+        known = _MARKS - 1
+        for key, part in op.items():
+            if key not in old:
+                known += _MARKS * (type(part) is list)
+            elif part == []:
+                known += 2 * (len(encode_basestring_ascii(key)) + _KEY_MARKS) + _MARKS + _weight(old[key])
+            else:
+                known += len(encode_basestring_ascii(key)) + _KEY_MARKS + _not_new(old[key], part)
+        return known
+    if kind is not list:
+        return _weight(old)
+    if len(op) == 1:
+        return _MARKS + _weight(old)
+    first, second, *rest = op
+    marks = _MARKS + len(str(first)) + 1
+    if first == _ELEMENTS:
+        ops = sum(_MARKS + len(index) + _KEY_MARKS + _not_new(old[int(index)], part) for index, part in second.items())
+        return marks + _MARKS - 1 + ops
+    if first == _REORDERED:
+        return marks + _not_new(old, second) + 1 + len(dumps(rest[0]))
+    return marks + len(str(second)) + sum(1 + _weight(gone) for gone in old[first : len(old) - second])
+
+
+def _weight(value: Frozen) -> int:
+    """The length of a value's text."""
+    if isinstance(value, str):
+        return len(encode_basestring_ascii(value))
+    return len(dumps(value)) if isinstance(value, (dict, list)) else len(repr(value))
+
+
+class Tails:
+    """The newest rows that were read last, by run and seq. Safe to call from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: OrderedDict[tuple[int, int], Tail] = OrderedDict()
+
+    def put(self, run: int, tail: Tail) -> None:
+        """Remember `tail`, forget the one remembered longest."""
+        with self._lock:
+            self._known[run, tail.seq] = tail
+            self._known.move_to_end((run, tail.seq))
+            if len(self._known) > _KNOWN_TREES:
+                self._known.popitem(last=False)
+
+    def get(self, run: int, seq: int) -> Tail:
+        """Return what is known of that row."""
+        with self._lock:
+            return self._known.get((run, seq), None) or Tail(seq)
+
+
+def row_values(run: int, nonce: str, row: Checkpoint, body: str, tail: Tail) -> tuple[object, ...]:
+    """Return the columns of `row`, in the order of the statements."""
+    return (
+        run << RUN_SHIFT | row.seq,
+        nonce,
+        plain(row.node_id),
+        row.node_index,
+        row.step_type,
+        row.status,
+        plain(row.agent_path),
+        tail.base,
+        tail.size,
+        body,
+        dumps(dict(row.extra)) if row.extra else None,
+        plain_or_none(row.parent_checkpoint_id),
+        row.created_at,
+        row.format,
+    )
+
+
+def replay(execution_id: str, rows: Sequence[Stored], newest: int) -> list[tuple[Checkpoint, Tail]]:
+    """Return the `newest` last checkpoints of stored rows that follow one another, the first of them full.
+
+    Raises `StoreTooNew` for a format of the future and `StoreCorrupt` for a row that cannot be read, naming it.
+    """
+    found: list[tuple[Checkpoint, Tail]] = []
+    tree: Any = None
+    size = spent = 0
+    skipped = len(rows) - newest
+    for number, stored in enumerate(rows):
+        key, nonce, base, body, form = stored[0], stored[1], stored[7], stored[9], stored[13]
+        run, seq = key >> RUN_SHIFT, key & _SEQ
+        checkpoint_id = f"{run}-{seq}-{nonce}"
+        if form > FORMAT:
+            message = (
+                f"Row {checkpoint_id} of run {execution_id!r} has format {form}; this fastdur reads up to {FORMAT}. "
+                "Upgrade fastdur to go on with this run."
+            )
+            raise StoreTooNew(message)
+        try:
+            change: Any = loads(body)
+            if base == seq:
+                tree, spent = change, 0
+            else:
+                spent += len(body) - (stored[8] - size)
+                tree = _changed(tree, change, in_place=number <= skipped)
+            size = stored[8]
+            if number >= skipped:
+                row = _checkpoint(execution_id, seq, checkpoint_id, tree, stored)
+                found.append((row, Tail(seq, base, size, spent, tree)))
+        except _UNREADABLE as error:
+            message = f"Row {checkpoint_id} of run {execution_id!r} is damaged ({error!r}); restore it from a backup."
+            raise StoreCorrupt(message) from error
+    return found
+
+
+def _changed(tree: Any, change: Any, *, in_place: bool) -> Any:
+    """Return the tree after a delta; with `in_place` the old one, which nobody else has seen, may be used up.
+
+    Only growing lists gain by that, and what leads to them; the rest is left to `patch`.
+    """
+    if change is None:
+        return tree
+    kind = cast("object", type(change))
+    if not in_place or kind is not dict:
+        return patch(tree, change)
+    for key, part in change.items():
+        old = tree.get(key)
+        kind = cast("object", type(part))
+        if kind is dict:
+            tree[key] = _changed(old, part, in_place=True)
+        elif kind is list and len(part) > _SPLICE and part[0] == len(old) and part[1] == 0:
+            old.extend(part[_SPLICE:])
+        else:
+            tree = patch(tree, {key: part})
+    return tree
+
+
+def _checkpoint(execution_id: str, seq: int, checkpoint_id: str, tree: Frozen, stored: Stored) -> Checkpoint:
+    _, _, node_id, node_index, step_type, status, path, _, _, _, extra, parent, created, form = stored
+    return Checkpoint(
+        execution_id,
+        seq,
+        checkpoint_id,
+        unplain(node_id),
+        node_index,
+        step_type,
+        status,
+        Frame.of(tree),
+        unplain(path),
+        {} if extra is None else cast("dict[str, Frozen]", loads(extra)),
+        unplain_or_none(parent),
+        created,
+        form,
+    )
+
+
+def same_row(one: Checkpoint, other: Checkpoint) -> bool:
+    """Tell whether two rows have the same content, types included."""
+    return _content(one) == _content(other)
+
+
+def _content(row: Checkpoint) -> tuple[object, ...]:
+    return (
+        row.checkpoint_id,
+        row.node_id,
+        row.node_index,
+        row.step_type,
+        row.status,
+        dumps(row.frames.tree()),
+        row.agent_path,
+        dumps(dict(row.extra)),
+        row.parent_checkpoint_id,
+        row.created_at,
+        row.format,
+    )

@@ -1,0 +1,220 @@
+"""Every statement of the SQL stores, once. What differs between databases is in `Dialect`.
+
+Texts use `?` for a parameter and these names: `{t}` before a table, `{same}` for an equality that holds between two
+NULLs, `{now}` for the store's clock (seconds since 1970, one parameter: what to add), `{serial}` and `{key}` for two
+kinds of primary key, `{values}` for the values of an insert that belongs to a move, `{guard}` after the condition of
+an update or delete that belongs to one, `{moved}` for the heads that the move has written.
+
+A *move* is one compare-and-set of a head and the statements that hold only if it took effect. A dialect runs them one
+by one in a transaction, or folds them into one statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SCHEMA: Final = 1
+"""The schema version that this version writes."""
+
+RUN_SHIFT: Final = 32
+"""A checkpoint's key is `run << RUN_SHIFT | seq`."""
+
+Hold = Literal["keep", "drop", "take"]
+"""What a move does to the claim: renew its lease, give it up, or take it under a new token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one database spells what the texts leave open."""
+
+    now: str
+    serial: str
+    key: str
+    mark: str = "?"
+    tables: str = ""
+    same: str = "IS"
+    values: str = "VALUES ({})"
+    guard: str = ""
+    moved: str = "executions"
+
+    def fit(self, text: str, columns: int = 0) -> str:
+        """Return `text` in this dialect; `columns` counts the parameters of `{values}`."""
+        return text.format(
+            t=self.tables,
+            same=self.same,
+            now=self.now,
+            serial=self.serial,
+            key=self.key,
+            values=self.values.format(", ".join("?" * columns)),
+            guard=self.guard,
+            moved=self.tables + self.moved if self.moved == "executions" else self.moved,
+        ).replace("?", self.mark)
+
+
+# The head of a run is one small row that every step rewrites; the texts of its start, which may be big, are beside it.
+# Nothing that a step rewrites is in an index. There is no second index on checkpoints.
+_TABLES: Final = {
+    1: (
+        """CREATE TABLE {t}executions (
+            run {serial}, execution_id TEXT NOT NULL UNIQUE, runner TEXT NOT NULL, kind TEXT NOT NULL,
+            status TEXT NOT NULL, seq BIGINT NOT NULL, epoch BIGINT NOT NULL, token TEXT, start_token TEXT NOT NULL,
+            owner TEXT, lease_until DOUBLE PRECISION, attempts BIGINT NOT NULL,
+            parent_id TEXT, parent_address TEXT, parent_checkpoint_id TEXT,
+            created_at DOUBLE PRECISION NOT NULL, updated_at DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX {t}executions_by_status ON executions (status, runner)",
+        "CREATE TABLE {t}starts (run {key}, graph TEXT NOT NULL, input TEXT NOT NULL)",
+        """CREATE TABLE {t}checkpoints (
+            id {key}, nonce TEXT NOT NULL, node_id TEXT NOT NULL, node_index BIGINT NOT NULL, step_type TEXT NOT NULL,
+            status TEXT NOT NULL, agent_path TEXT NOT NULL, base BIGINT NOT NULL, size BIGINT NOT NULL,
+            body TEXT NOT NULL, extra TEXT, parent_checkpoint_id TEXT, created_at DOUBLE PRECISION NOT NULL,
+            format BIGINT NOT NULL)""",
+        """CREATE TABLE {t}pending_interrupts (
+            id {serial}, run BIGINT NOT NULL, interrupt_id TEXT NOT NULL, runner TEXT NOT NULL, node_id TEXT NOT NULL,
+            reason TEXT NOT NULL, context TEXT NOT NULL, agent_path TEXT NOT NULL, created_at DOUBLE PRECISION NOT NULL,
+            UNIQUE (run, interrupt_id))""",
+        """CREATE TABLE {t}idempotency_cache (
+            id {serial}, run BIGINT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, args TEXT NOT NULL,
+            status TEXT NOT NULL, attempt TEXT NOT NULL, path TEXT NOT NULL, result TEXT NOT NULL, error TEXT NOT NULL,
+            UNIQUE (run, key))""",
+        "CREATE TABLE {t}schema_version (version BIGINT NOT NULL)",
+        "INSERT INTO {t}schema_version (version) VALUES (1)",
+    ),
+}
+"""What leads from one schema version to the next, by the version it leads to."""
+
+_START: Final = """INSERT INTO {t}executions (execution_id, runner, kind, status, seq, epoch, token, start_token, owner,
+    lease_until, attempts, parent_id, parent_address, parent_checkpoint_id, created_at, updated_at)
+    VALUES (?, ?, ?, 'running', 0, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now})
+    ON CONFLICT (execution_id) DO NOTHING"""
+_START_TEXTS: Final = """INSERT INTO {t}starts (run, graph, input)
+    SELECT run, ?, ? FROM {moved} WHERE execution_id = ?"""
+_STARTED: Final = "SELECT run, start_token FROM {t}executions WHERE execution_id = ?"
+
+_HOLD: Final[dict[Hold, str]] = {
+    "keep": "lease_until = {now}",
+    "drop": "token = NULL, owner = NULL, lease_until = NULL",
+    "take": "epoch = epoch + 1, lease_until = {now}, token = ?, owner = ?",
+}
+_MOVE: Final = "UPDATE {t}executions SET seq = ?, updated_at = {now}, "
+_ATTEMPTS: Final = (", attempts = attempts + 1", ", attempts = 0")
+_MOVE_STATUS: Final = ", status = ?"
+_SEEN: Final = " WHERE run = ? AND epoch = ? AND token {same} ? AND seq = ?"
+_SEEN_ASKED: Final = " AND EXISTS (SELECT 1 FROM {t}pending_interrupts WHERE run = ? AND interrupt_id = ?)"
+_CLAIMED: Final = "SELECT 1 FROM {t}executions WHERE run = ? AND token = ?"
+
+_RENEW: Final = "UPDATE {t}executions SET lease_until = {now} WHERE run = ? AND epoch = ? AND token = ?"
+_RELEASE: Final = "UPDATE {t}executions SET " + _HOLD["drop"] + " WHERE run = ? AND epoch = ? AND token = ?"
+
+_ROW_COLUMNS: Final = (
+    "id, nonce, node_id, node_index, step_type, status, agent_path, base, size, body, extra, parent_checkpoint_id, "
+    "created_at, format"
+)
+_APPEND: Final = "INSERT INTO {t}checkpoints (" + _ROW_COLUMNS + ") {values}"
+_ASK: Final = """INSERT INTO {t}pending_interrupts
+    (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at) {values}
+    ON CONFLICT (run, interrupt_id) DO UPDATE SET runner = excluded.runner, node_id = excluded.node_id,
+    reason = excluded.reason, context = excluded.context, agent_path = excluded.agent_path,
+    created_at = excluded.created_at"""
+_ANSWER: Final = "DELETE FROM {t}pending_interrupts WHERE run = ? AND interrupt_id = ?{guard}"
+_WITHDRAW: Final = "DELETE FROM {t}pending_interrupts WHERE run = ?{guard}"
+_REGRAPH: Final = "UPDATE {t}starts SET graph = ? WHERE run = ?{guard}"
+_CLEAR_FAILED: Final = "DELETE FROM {t}idempotency_cache WHERE run = ? AND path = ? AND status = 'failed'{guard}"
+
+# A row is read together with the rows that it is a difference from, back to the last full one.
+_ROWS: Final = (
+    "SELECT "
+    + ", ".join("c." + name for name in _ROW_COLUMNS.split(", "))
+    + """ FROM {{t}}executions AS e
+    JOIN {{t}}checkpoints AS f ON f.id = e.run * 4294967296 + {first}
+    JOIN {{t}}checkpoints AS c ON c.id BETWEEN e.run * 4294967296 + f.base AND e.run * 4294967296 + {last}
+    WHERE e.execution_id = ? ORDER BY c.id"""
+)
+_NEWEST: Final = _ROWS.format(first="CASE WHEN e.seq > ? THEN e.seq - ? + 1 ELSE 1 END", last="e.seq")
+_ONE: Final = _ROWS.format(first="?", last="?")
+
+_PENDING: Final = """SELECT e.execution_id, p.interrupt_id, p.runner, p.node_id, p.reason, p.context, p.agent_path,
+    p.created_at FROM {t}pending_interrupts AS p JOIN {t}executions AS e ON e.run = p.run"""
+
+_EFFECT_COLUMNS: Final = "key, name, args, status, attempt, path, result, error"
+_EFFECT_FENCE: Final = "SELECT 1 FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?"
+_BEGIN: Final = (
+    "INSERT INTO {t}idempotency_cache (run, "
+    + _EFFECT_COLUMNS
+    + """)
+    SELECT run, ?, ?, ?, ?, ?, ?, ?, ? FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?
+    ON CONFLICT (run, key) DO UPDATE SET name = excluded.name, args = excluded.args, status = excluded.status,
+    attempt = excluded.attempt, path = excluded.path, result = excluded.result, error = excluded.error
+    WHERE idempotency_cache.status IN ('started', 'failed')"""
+)
+_END: Final = (
+    """UPDATE {t}idempotency_cache SET status = ?, result = ?, error = ?
+    WHERE run = ? AND key = ? AND attempt = ? AND status = 'started' AND EXISTS ("""
+    + _EFFECT_FENCE
+    + ")"
+)
+_EFFECT_OF_RUN: Final = "SELECT " + _EFFECT_COLUMNS + " FROM {t}idempotency_cache WHERE run = ? AND key = ?"
+_EFFECTS: Final = (
+    "SELECT "
+    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
+    + " FROM {t}executions AS e JOIN {t}idempotency_cache AS c ON c.run = e.run WHERE e.execution_id = ?"
+)
+
+_HEAD: Final = """SELECT e.execution_id, e.run, e.runner, e.kind, e.status, e.seq, e.epoch, e.token, e.owner,
+    e.token IS NOT NULL AND e.lease_until > {now}, s.graph, s.input, e.attempts, e.parent_id, e.parent_address,
+    e.parent_checkpoint_id, e.created_at, e.updated_at
+    FROM {t}executions AS e JOIN {t}starts AS s ON s.run = e.run"""
+
+
+class Sql:
+    """The statements in one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        fit = self._fit = dialect.fit
+        self.migrations = {version: tuple(map(fit, texts)) for version, texts in _TABLES.items()}
+        self.version = fit("SELECT version FROM {t}schema_version")
+        self.migrated = fit("UPDATE {t}schema_version SET version = ?")
+        self.start = fit(_START)
+        self.start_texts = fit(_START_TEXTS)
+        self.started = fit(_STARTED)
+        self.claimed = fit(_CLAIMED)
+        self.renew = fit(_RENEW)
+        self.release = fit(_RELEASE)
+        self.append = fit(_APPEND, 14)
+        self.ask = fit(_ASK, 8)
+        self.answer = fit(_ANSWER)
+        self.withdraw = fit(_WITHDRAW)
+        self.regraph = fit(_REGRAPH)
+        self.clear_failed = fit(_CLEAR_FAILED)
+        self.newest = fit(_NEWEST)
+        self.one = fit(_ONE)
+        self.begin_effect = fit(_BEGIN)
+        self.end_effect = fit(_END)
+        self.effect_fence = fit(_EFFECT_FENCE)
+        self.effect_of_run = fit(_EFFECT_OF_RUN)
+        self.effect = fit(_EFFECTS + " AND c.key = ?")
+        self.effects = fit(_EFFECTS + " ORDER BY c.id")
+        self.head = fit(_HEAD + " WHERE e.execution_id = ?")
+        self._moves: dict[tuple[Hold, bool, bool, bool], str] = {}
+
+    def move(self, hold: Hold, *, row: bool, status: bool, asked: bool) -> str:
+        """The compare-and-set of a head: what becomes of the claim, whether a row is appended, whether the status is
+        set, whether a question must be pending.
+
+        Parameters: seq; clock (updated_at); keep: lease; take: lease, token, owner; status; what was seen: run, epoch,
+        token, seq; the question: run, interrupt_id. Without `status` no indexed column is touched.
+        """
+        known = self._moves.get((hold, row, status, asked))
+        if known is None:
+            text = _MOVE + _HOLD[hold] + _ATTEMPTS[row] + _MOVE_STATUS * status + _SEEN + _SEEN_ASKED * asked
+            known = self._moves[hold, row, status, asked] = self._fit(text)
+        return known
+
+    def pending(self, *, one_run: bool, limited: bool) -> str:
+        """The open questions, oldest first. Parameters: execution_id, limit, as far as asked for."""
+        return self._fit(_PENDING + " WHERE e.execution_id = ?" * one_run + " ORDER BY p.id" + " LIMIT ?" * limited)
+
+    def heads(self, *, statuses: int, runner: bool, limited: bool) -> str:
+        """The heads of runs, newest first. Parameters: the statuses, the runner, the limit, as far as asked for."""
+        where = f" WHERE e.status IN ({', '.join('?' * statuses)})" if statuses else ""
+        return self._fit(_HEAD + where + " AND e.runner = ?" * runner + " ORDER BY e.run DESC" + " LIMIT ?" * limited)

@@ -1,0 +1,158 @@
+"""The file of an SQLite store: where it is, what it is, and what the driver's errors say about it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from fastdur.checkpointers._patience import Again
+from fastdur.checkpointers._sql import SCHEMA
+from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreTooNew, StoreUnavailable
+
+APPLICATION_ID: Final = 0x66647572
+"""`PRAGMA application_id` of a fastdur store: "fdur"."""
+
+_HEADER: Final = 100
+_DEFAULT: Final = ".fastdur/fastdur.db"
+_VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
+
+BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+"""Somebody else is at work: wait."""
+
+_BROKEN: Final = {
+    sqlite3.SQLITE_FULL: "its disk or quota is full; free some space",
+    sqlite3.SQLITE_READONLY: "it cannot be written; make the file and its directory writable for this user",
+    sqlite3.SQLITE_PERM: "it must not be opened; make the file and its directory readable for this user",
+    sqlite3.SQLITE_AUTH: "it must not be opened; make the file and its directory readable for this user",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; make the file and its directory readable and writable for this user",
+    sqlite3.SQLITE_IOERR: "its disk reports an error; look at the disk",
+}
+
+_DAMAGED: Final = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_ERROR,  # a table or column that is not there
+)
+
+
+def resolve(path: str | os.PathLike[str] | None) -> str:
+    """Return the absolute path that is meant: `$FASTDUR_DB` or `.fastdur/fastdur.db` for None, `~` and `$VAR` expanded.
+
+    Raises `ValueError` for an empty path, a variable that is not set, and a home that is not known.
+    """
+    given = os.fspath(path) if path is not None else os.environ.get("FASTDUR_DB", _DEFAULT)
+    expanded = os.path.expanduser(_VARIABLE.sub(lambda found: _variable(given, found), given))  # noqa: PTH111 - tells "~x" apart
+    if expanded.startswith("~") or not expanded or "\0" in expanded:
+        message = f"Store path {given!r} names no file; give a path to a file, or ':memory:'"
+        raise ValueError(message)
+    return os.path.abspath(expanded)  # noqa: PTH100 - pathlib's absolute() keeps ".."
+
+
+def _variable(given: str, found: re.Match[str]) -> str:
+    name = found[1] or found[2]
+    if name not in os.environ:
+        message = f"Store path {given!r} uses ${name}, which is not set; set it, or give the path itself"
+        raise ValueError(message)
+    return os.environ[name]
+
+
+def create(path: str) -> None:
+    """Make an empty file that only its user can read, and its directory, where they are missing.
+
+    Never opens a file that is there: closing any descriptor of it would drop the locks that the process has on it.
+    """
+    try:
+        for parent in reversed(Path(path).parents):
+            if not parent.exists():
+                parent.mkdir(0o700, exist_ok=True)
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if not Path(path).is_file():
+            message = f"The store {path} is no file; give the path of a file."
+            raise StoreUnavailable(message) from None
+        if 0 < Path(path).stat().st_size < _HEADER:  # the driver would take it for an empty database
+            message = f"The store {path} is damaged or not a fastdur store; give another path."
+            raise StoreCorrupt(message) from None
+    except OSError as error:
+        message = f"The store {path} cannot be created ({error}); nothing was written."
+        raise StoreUnavailable(message) from error
+
+
+def uri(path: str, options: str) -> str:
+    """Return the file name for `sqlite3.connect(uri=True)`."""
+    return f"{Path(path).as_uri()}?{options}"
+
+
+def probe(path: str) -> int:
+    """Return the schema version of the file, 0 for an empty one; change nothing, not even beside it where possible.
+
+    Raises `StoreCorrupt`, `StoreTooNew`, `StoreUnavailable`, `Again`.
+    """
+    try:
+        if _at_rest(path):
+            try:
+                return _version_in(path, "immutable=1")
+            except (sqlite3.Error, StoreCorrupt):
+                if _at_rest(path):  # else somebody has just begun to write, and it was half seen
+                    raise
+        return _version_in(path, "mode=ro")
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
+            return 0  # somebody died while making it: whoever opens it for writing rolls that back, and looks again
+        raise understood(error, path) from error
+
+
+def _at_rest(path: str) -> bool:
+    return not (os.path.lexists(path + "-wal") or os.path.lexists(path + "-journal"))
+
+
+def _version_in(path: str, options: str) -> int:
+    with closing(sqlite3.connect(uri(path, options), timeout=0, uri=True, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        return version_of(connection, path)
+
+
+def version_of(connection: sqlite3.Connection, path: str) -> int:
+    """Return the schema version, 0 for an empty database. Raises as `probe`, and the driver's own errors."""
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if mark != APPLICATION_ID:
+        if tables or mark:
+            message = f"{path} is a database of something else, not a fastdur store; give another path."
+            raise StoreCorrupt(message)
+        return 0
+    (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+    if version > SCHEMA:
+        message = (
+            f"The store {path} has schema {version}; this fastdur knows up to {SCHEMA}. "
+            "Nothing was changed; upgrade fastdur, or give another path."
+        )
+        raise StoreTooNew(message)
+    return int(version)
+
+
+def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:
+    """Return what to raise for a driver's error after which nothing is written."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if code & 0xFF in BUSY:
+        return Again(f"{name}: another process is at work on it", unclear=False)
+    if code & 0xFF in _BROKEN:
+        return StoreUnavailable(
+            f"The store {path} did not take this: {_BROKEN[code & 0xFF]} ({name}: {error}). Nothing was written; "
+            "the run can be resumed afterwards."
+        )
+    if code & 0xFF == sqlite3.SQLITE_TOOBIG:
+        return NotStorable(f"A value is longer than the store {path} takes ({error}); keep it outside, store its name")
+    if code & 0xFF in _DAMAGED:
+        return StoreCorrupt(
+            f"The store {path} is damaged or not a fastdur store ({name}: {error}); restore it from a backup, or give "
+            "another path."
+        )
+    return StoreUnavailable(f"The store {path} did not take this ({name}: {error}). Nothing was written.")

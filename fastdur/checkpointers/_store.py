@@ -1,0 +1,374 @@
+"""A store on an SQL database: every rule, without the database."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+from fastdur._codec import dumps
+from fastdur.checkpointers._patience import Patient
+from fastdur.checkpointers._rows import Tail, Tails, body_after, replay, row_values, same_row
+from fastdur.checkpointers._sql import RUN_SHIFT
+from fastdur.checkpointers._values import (
+    effect,
+    effect_values,
+    execution,
+    plain,
+    plain_or_none,
+    question,
+    question_values,
+)
+from fastdur.errors import CheckpointExists, RunExists, StaleRun
+from fastdur.records import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fastdur._codec import Frozen
+    from fastdur.checkpointers._patience import Piece, Session
+    from fastdur.checkpointers._sql import Hold, Sql
+    from fastdur.checkpointers.protocol import Start
+    from fastdur.records import Checkpoint, EffectRecord, Execution, PendingInterrupt, Status
+
+_EVERY: Final = 1 << RUN_SHIFT
+_SEQ_DIGITS: Final = 10
+_ALL: Final[list[Status]] = ["running", "paused", "completed", "failed", "cancelled"]
+_UNFINISHED: Final[list[Status]] = ["running", "paused", "failed"]
+
+
+class Store(Patient):
+    """The methods of `Checkpointer` over the two primitives of a dialect."""
+
+    clock_offset: float = 0.0
+    """Seconds added to the database's clock. Only tests move it."""
+
+    def __init__(self, sql: Sql, lease: float) -> None:
+        if not lease > 0:
+            message = f"lease is {lease!r}; it must be a number of seconds greater than 0"
+            raise ValueError(message)
+        super().__init__()
+        self._sql = sql
+        self._lease = lease
+        self._tails = Tails()
+
+    def _forget(self) -> None:
+        """Begin anew in a forked child: another thread of the parent may have held any lock."""
+        closed = self._closing.is_set()
+        self._closing = Event()
+        if closed:
+            self._closing.set()
+        self._tails = Tails()
+
+    @property
+    def lease(self) -> float:
+        """How many seconds a run stays its owner's without a sign of life."""
+        return self._lease
+
+    # -- the one writing function ------------------------------------------------------------------------------------
+
+    def _advance(
+        self,
+        seen: Claim | Execution,
+        tail: Tail,
+        hold: Hold,
+        status: Status,
+        row: Checkpoint | None = None,
+        *,
+        claimant: tuple[str, str] | None = None,
+        answered: str | None = None,
+        beside: Sequence[Piece] = (),
+    ) -> Tail | None:
+        """Move a run's head on, where its epoch, token and seq are still those of `seen` and `tail`, and write what
+        belongs to it, all in one transaction: `row`, the end of the question `answered`, and what stands `beside`.
+
+        Returns what is then known of the newest row; None if the head has moved and this write is not what moved it.
+        """
+        sql, run, seq, now = self._sql, seen.run, tail.seq, self.clock_offset
+        new_status = status != tail.status
+        head: list[object] = [seq if row is None else seq + 1, now]
+        if hold != "drop":
+            head.append(now + self._lease)
+        if claimant is not None:
+            head += claimant
+        if new_status:
+            head.append(status)
+        head += (run, seen.epoch, seen.token, seq)
+        pieces: list[Piece] = [
+            (sql.move(hold, row=row is not None, status=new_status, asked=answered is not None), head)
+        ]
+        if answered is not None:
+            question = (run, plain(answered))
+            head += question
+            pieces.append((sql.answer, question))
+        if row is None:
+            after = Tail(seq, tail.base, tail.size, tail.spent, tail.tree, status)
+        else:
+            nonce = _nonce(row, seen, seq + 1)
+            body, after = body_after(tail, row.frames, status)
+            pieces.append((sql.append, row_values(run, nonce, row, body, after)))
+        pieces += beside
+
+        def work(session: Session) -> Tail | None:
+            if session.move(pieces):
+                return after
+            if row is not None:
+                return self._landed(session, seen, row, status)
+            return after if claimant and session.rows(sql.claimed, (run, claimant[0])) else None
+
+        return self._write(work)
+
+    def _landed(self, session: Session, seen: Claim | Execution, row: Checkpoint, status: Status) -> Tail | None:
+        """What is known of `row` if it is stored already, None if it is not.
+
+        Raises `CheckpointExists` where its id is taken by other content.
+        """
+        rows = session.rows(self._sql.one, (row.seq, row.seq, plain(seen.execution_id)))
+        found = [pair for pair in replay(seen.execution_id, rows, 1) if pair[0].checkpoint_id == row.checkpoint_id]
+        if not found:
+            return None
+        stored, tail = found[0]
+        if not same_row(stored, row):
+            message = (
+                f"Checkpoint {row.checkpoint_id} of run {seen.execution_id!r} exists with other content; "
+                "the first content stays. Give each row an id of its own."
+            )
+            raise CheckpointExists(message)
+        return Tail(tail.seq, tail.base, tail.size, tail.spent, tail.tree, status)
+
+    # -- ownership ---------------------------------------------------------------------------------------------------
+
+    def start_execution(self, start: Start) -> Claim:
+        """Write the head of a new run, claimed."""
+        sql, now = self._sql, self.clock_offset
+        execution_id = plain(start.execution_id)
+        head = (
+            execution_id,
+            plain(start.runner),
+            plain(start.kind),
+            start.token,
+            start.token,
+            plain(start.owner),
+            now + self._lease,
+            plain_or_none(start.parent_id),
+            plain_or_none(start.parent_address),
+            plain_or_none(start.parent_checkpoint_id),
+            now,
+            now,
+        )
+        texts = (dumps(start.graph), dumps(start.input), execution_id)
+
+        def work(session: Session) -> Claim:
+            session.move(((sql.start, head), (sql.start_texts, texts)))
+            run, token = session.rows(sql.started, (execution_id,))[0]
+            if token != start.token:
+                message = f"Run {start.execution_id!r} has been started before; resume it or choose another id."
+                raise RunExists(message)
+            return Claim(start.execution_id, run, 1, start.token, 0, Tail(0, status="running"))
+
+        return self._write(work)
+
+    def claim_execution(
+        self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
+    ) -> Claim | None:
+        """Take ownership as of the reading `seen`."""
+        return self._take(seen, token, owner, row, None, graph)
+
+    def delete_pending_interrupt_atomic(
+        self, seen: Execution, token: str, owner: str, interrupt_id: str, row: Checkpoint, graph: Frozen = None
+    ) -> Claim | None:
+        """Take the pending row, append `row` and take ownership, all in one."""
+        return self._take(seen, token, owner, row, interrupt_id, graph)
+
+    def _take(
+        self, seen: Execution, token: str, owner: str, row: Checkpoint | None, answered: str | None, graph: Frozen
+    ) -> Claim | None:
+        known = self._tails.get(seen.run, seen.seq)
+        beside = [] if graph is None else [(self._sql.regraph, (dumps(graph), seen.run))]
+        claimant = (token, plain(owner))
+        tail = self._advance(seen, known, "take", "running", row, claimant=claimant, answered=answered, beside=beside)
+        return None if tail is None else Claim(seen.execution_id, seen.run, seen.epoch + 1, token, tail.seq, tail)
+
+    def decide(self, seen: Execution, interrupt_id: str, row: Checkpoint, status: Status) -> bool:
+        """Take the pending row and append `row`, leaving the run without an owner."""
+        known = self._tails.get(seen.run, seen.seq)
+        return self._advance(seen, known, "drop", status, row, answered=interrupt_id) is not None
+
+    def cancel(self, seen: Execution, row: Checkpoint) -> bool:
+        """Drop the pending rows and append the end marker `row`."""
+        known = self._tails.get(seen.run, seen.seq)
+        withdrawn = ((self._sql.withdraw, (seen.run,)),)
+        return self._advance(seen, known, "drop", "cancelled", row, beside=withdrawn) is not None
+
+    def renew(self, claims: Sequence[Claim]) -> None:
+        """Move the leases of these claims on."""
+        until = self.clock_offset + self._lease
+
+        def work(session: Session) -> None:
+            for claim in claims:
+                session.change(self._sql.renew, (until, claim.run, claim.epoch, claim.token))
+
+        if claims:
+            self._write(work)
+
+    def release(self, claim: Claim) -> None:
+        """Give up the claim without a row."""
+        self._write(lambda session: session.change(self._sql.release, (claim.run, claim.epoch, claim.token)))
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def put(
+        self, claim: Claim, row: Checkpoint, status: Status, *, keep: bool = False, clear_failed: str | None = None
+    ) -> Checkpoint:
+        """Append `row` and set the run's status."""
+        beside: Sequence[Piece] = ()
+        if clear_failed is not None:
+            beside = ((self._sql.clear_failed, (claim.run, plain(clear_failed))),)
+        return self._append(claim, row, status, keep=keep, beside=beside)
+
+    def record_interrupt(
+        self, claim: Claim, row: Checkpoint, pending: Iterable[PendingInterrupt], status: Status, *, keep: bool = False
+    ) -> Checkpoint:
+        """Append `row`, set the run's status and write the pending rows, in one transaction."""
+        asked = [(self._sql.ask, question_values(claim.run, question)) for question in pending]
+        return self._append(claim, row, status, keep=keep, beside=asked)
+
+    def _append(
+        self, claim: Claim, row: Checkpoint, status: Status, *, keep: bool, beside: Sequence[Piece]
+    ) -> Checkpoint:
+        tail = claim.tail
+        if tail is None or tail.seq != row.seq - 1:
+            tail = Tail(row.seq - 1)
+        hold: Hold = "keep" if keep or status == "running" else "drop"
+        after = self._advance(claim, tail, hold, status, row, beside=beside)
+        if after is None:
+            raise _stale(claim)
+        if row.seq > claim.seq:
+            claim.seq, claim.tail = row.seq, after
+        return row
+
+    def get_last(self, execution_id: str) -> Checkpoint | None:
+        """The row with the highest seq."""
+        rows = self._read(lambda session: session.rows(self._sql.newest, (1, 1, plain(execution_id))))
+        for row, tail in replay(execution_id, rows, 1):
+            self._tails.put(rows[-1][0] >> RUN_SHIFT, tail)
+            return row
+        return None
+
+    def get_by_id(self, execution_id: str, checkpoint_id: str) -> Checkpoint | None:
+        """One row."""
+        seq = checkpoint_id.split("-")[1:2]
+        if not seq or not seq[0].isascii() or not seq[0].isdigit() or len(seq[0]) > _SEQ_DIGITS:
+            return None
+        values = (int(seq[0]), int(seq[0]), plain(execution_id))
+        rows = self._read(lambda session: session.rows(self._sql.one, values))
+        found = [row for row, _ in replay(execution_id, rows, 1) if row.checkpoint_id == checkpoint_id]
+        return found[0] if found else None
+
+    def list_pending_interrupts(
+        self, execution_id: str | None = None, *, limit: int | None = None
+    ) -> list[PendingInterrupt]:
+        """The open questions, oldest first."""
+        one_run, limited = execution_id is not None, limit is not None
+        values = [*([plain(execution_id)] if execution_id is not None else []), *([limit] if limited else [])]
+        text = self._sql.pending(one_run=one_run, limited=limited)
+        return [question(row) for row in self._read(lambda session: session.rows(text, values))]
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
+        """Write a `started` record under `record.attempt`."""
+        sql = self._sql
+        fence = (claim.run, claim.epoch, claim.token)
+        values = (*effect_values(record), *fence)
+
+        def work(session: Session) -> EffectRecord | None:
+            if session.change(sql.begin_effect, values):
+                return None
+            if not session.rows(sql.effect_fence, fence):
+                raise _stale(claim)
+            return effect(session.rows(sql.effect_of_run, (claim.run, plain(record.key)))[0])
+
+        return self._write(work)
+
+    def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
+        """Replace the `started` record of the same attempt by `record`."""
+        sql, key = self._sql, plain(record.key)
+        stored = effect_values(record)
+        fence = (claim.run, claim.epoch, claim.token)
+        values = (record.status, dumps(record.result), dumps(record.error), claim.run, key, record.attempt, *fence)
+
+        def work(session: Session) -> None:
+            if session.change(sql.end_effect, values):
+                return
+            if session.rows(sql.effect_of_run, (claim.run, key)) != [stored]:
+                raise _stale(claim)
+
+        self._write(work)
+
+    def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
+        """One effect record."""
+        values = (plain(execution_id), plain(key))
+        rows = self._read(lambda session: session.rows(self._sql.effect, values))
+        return effect(rows[0]) if rows else None
+
+    def list_idempotent(self, execution_id: str) -> list[EffectRecord]:
+        """Every effect record of the run, in the order of their begin."""
+        rows = self._read(lambda session: session.rows(self._sql.effects, (plain(execution_id),)))
+        return [effect(row) for row in rows]
+
+    # -- runs --------------------------------------------------------------------------------------------------------
+
+    def get_execution(self, execution_id: str) -> Execution | None:
+        """The head of one run."""
+        values = (self.clock_offset, plain(execution_id))
+        rows = self._read(lambda session: session.rows(self._sql.head, values))
+        return execution(rows[0]) if rows else None
+
+    def list_executions(
+        self,
+        *,
+        status: Status | None = None,
+        runner: str | None = None,
+        unfinished: bool = False,
+        limit: int | None = None,
+    ) -> list[Execution]:
+        """The heads of runs, newest first."""
+        statuses = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
+        if not statuses:
+            return []
+        if statuses == _ALL and runner is None:
+            statuses = []
+        values: list[object] = [self.clock_offset, *statuses]
+        if runner is not None:
+            values.append(plain(runner))
+        if limit is not None:
+            values.append(limit)
+        text = self._sql.heads(statuses=len(statuses), runner=runner is not None, limited=limit is not None)
+        return [execution(row) for row in self._read(lambda session: session.rows(text, values))]
+
+    def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
+        """Every row of the run, ascending by seq."""
+        newest = _EVERY if limit is None else max(limit, 0)
+        values = (newest, newest, plain(execution_id))
+        rows = self._read(lambda session: session.rows(self._sql.newest, values))
+        return [row for row, _ in replay(execution_id, rows, newest)]
+
+
+def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
+    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
+    prefix = f"{seen.run}-{seq}-"
+    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
+        message = (
+            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
+            f"{seen.execution_id!r}: its id must start with {prefix!r}"
+        )
+        raise ValueError(message)
+    return row.checkpoint_id[len(prefix) :]
+
+
+def _stale(claim: Claim) -> StaleRun:
+    message = (
+        f"Run {claim.execution_id!r} no longer belongs to this call: it was taken over, cancelled or has moved on. "
+        "Nothing was written; its new owner goes on with it."
+    )
+    return StaleRun(message)

@@ -1,0 +1,109 @@
+"""Texts that any database keeps, and the records that are stored column by column."""
+
+from __future__ import annotations
+
+from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING, cast
+
+from fastdur._codec import dumps, freeze, loads, thaw
+from fastdur.records import EffectRecord, Execution, PendingInterrupt
+
+if TYPE_CHECKING:
+    from fastdur.checkpointers._patience import Stored
+
+
+def plain(text: str) -> str:
+    """Return `text` in ASCII, escaped as in JSON: lone surrogates and NUL survive in any database."""
+    return encode_basestring_ascii(text)[1:-1]
+
+
+def unplain(stored: str) -> str:
+    """Return the text that `plain` was given."""
+    return cast("str", loads(f'"{stored}"')) if "\\" in stored else stored
+
+
+def plain_or_none(text: str | None) -> str | None:
+    """Return `plain(text)`, None for None."""
+    return None if text is None else plain(text)
+
+
+def unplain_or_none(stored: str | None) -> str | None:
+    """Return `unplain(stored)`, None for None."""
+    return None if stored is None else unplain(stored)
+
+
+def question_values(run: int, pending: PendingInterrupt) -> tuple[object, ...]:
+    """Return the columns of an open question."""
+    return (
+        run,
+        plain(pending.interrupt_id),
+        plain(pending.runner),
+        plain(pending.node_id),
+        plain(pending.reason),
+        dumps(freeze(pending.context, "context")),
+        plain(pending.agent_path),
+        pending.created_at,
+    )
+
+
+def question(stored: Stored) -> PendingInterrupt:
+    """Return the open question of these columns, its run's id first."""
+    execution_id, interrupt_id, runner, node_id, reason, context, path, created = stored
+    return PendingInterrupt(
+        unplain(execution_id),
+        unplain(interrupt_id),
+        unplain(runner),
+        unplain(node_id),
+        unplain(reason),
+        thaw(loads(context)),
+        unplain(path),
+        created,
+    )
+
+
+def effect_values(record: EffectRecord) -> tuple[object, ...]:
+    """Return the columns of an effect record."""
+    return (
+        plain(record.key),
+        plain(record.name),
+        plain(record.args),
+        record.status,
+        record.attempt,
+        plain(record.path),
+        dumps(record.result),
+        dumps(record.error),
+    )
+
+
+def effect(stored: Stored) -> EffectRecord:
+    """Return the effect record of these columns."""
+    key, name, args, status, attempt, path, result, error = stored
+    return EffectRecord(
+        unplain(key), unplain(name), unplain(args), status, attempt, unplain(path), loads(result), loads(error)
+    )
+
+
+def execution(stored: Stored) -> Execution:
+    """Return the head of these columns."""
+    execution_id, run, runner, kind, status, seq, epoch, token, owner, live, graph, start_input, *rest = stored
+    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated = rest
+    return Execution(
+        unplain(execution_id),
+        run,
+        unplain(runner),
+        unplain(kind),
+        status,
+        seq,
+        epoch,
+        token,
+        unplain_or_none(owner),
+        bool(live),
+        loads(graph),
+        loads(start_input),
+        attempts,
+        unplain_or_none(parent_id),
+        unplain_or_none(parent_address),
+        unplain_or_none(parent_checkpoint_id),
+        created,
+        updated,
+    )

@@ -1,0 +1,181 @@
+"""What a store must do. Every method is synchronous and safe to call from several threads.
+
+Rules that hold for every writing method:
+
+* It is one transaction: all of it or nothing.
+* It is fenced: it takes effect only where the run's head still has the epoch, token and seq of the given claim (or of
+  the given reading of the head). A write that finds them moved writes nothing.
+* It is certain: after an unclear commit the store looks for the write's own id (checkpoint id, claim token, attempt
+  token) before it reports anything. Found means done; the same write is sent again until it is clear or the store's
+  bound is reached, then `StoreUnavailable`.
+* Driver exceptions never leave a store: they become the `StoreError` that fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fastdur._codec import Frozen
+    from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a new run is made of. `token` and `owner` claim it for the caller in the same transaction."""
+
+    execution_id: str
+    runner: str
+    kind: str
+    graph: Frozen
+    input: Frozen
+    token: str
+    owner: str
+    parent_id: str | None = None
+    parent_address: str | None = None
+    parent_checkpoint_id: str | None = None
+
+
+@runtime_checkable
+class Checkpointer(Protocol):
+    """A durable store of runs."""
+
+    @property
+    def location(self) -> str:
+        """Where this store is, for people: an absolute path, a schema; never a password."""
+        ...
+
+    def setup(self) -> None:
+        """Create or migrate the tables; safe to call at any time, concurrently and again.
+
+        Raises `StoreTooNew` (nothing was written), `StoreCorrupt`, `StoreUnavailable`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back every connection. Later calls raise `StoreClosed`; calls under way end first."""
+        ...
+
+    # -- ownership ---------------------------------------------------------------------------------------------------
+
+    def start_execution(self, start: Start) -> Claim:
+        """Write the head of a new run, status running, claimed. Raises `RunExists` where the id is taken."""
+        ...
+
+    def claim_execution(
+        self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
+    ) -> Claim | None:
+        """Take ownership as of the reading `seen`: epoch + 1, status running; append `row`, replace `graph` if given.
+
+        None where epoch or seq have moved since: read and decide again.
+        """
+        ...
+
+    def delete_pending_interrupt_atomic(
+        self, seen: Execution, token: str, owner: str, interrupt_id: str, row: Checkpoint, graph: Frozen = None
+    ) -> Claim | None:
+        """Take the pending row, append `row` (it holds the decision) and take ownership, all in one.
+
+        Of N callers exactly one gets a claim. None where that question is no longer pending or the head has moved.
+        """
+        ...
+
+    def decide(self, seen: Execution, interrupt_id: str, row: Checkpoint, status: Status) -> bool:
+        """Take the pending row and append `row`, leaving the run without an owner. False where the head has moved."""
+        ...
+
+    def cancel(self, seen: Execution, row: Checkpoint) -> bool:
+        """Drop the pending rows, append the end marker `row`, status cancelled, no owner. False if the head moved."""
+        ...
+
+    def renew(self, claims: Sequence[Claim]) -> None:
+        """Move the leases of these claims on; those that are no longer the run's are left alone."""
+        ...
+
+    def release(self, claim: Claim) -> None:
+        """Give up the claim without a row; does nothing where it is no longer the run's."""
+        ...
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def put(
+        self, claim: Claim, row: Checkpoint, status: Status, *, keep: bool = False, clear_failed: str | None = None
+    ) -> Checkpoint:
+        """Append `row` and set the run's status; return the row as stored.
+
+        A status other than running also gives up the claim unless `keep`. `clear_failed` names a path whose failed
+        effect records are removed in the same transaction. Raises `StaleRun` where the claim is no longer the run's,
+        `CheckpointExists` where the row's id is taken by other content; the same id with the same content is done.
+        """
+        ...
+
+    def record_interrupt(
+        self, claim: Claim, row: Checkpoint, pending: Iterable[PendingInterrupt], status: Status, *, keep: bool = False
+    ) -> Checkpoint:
+        """`put`, and the pending rows of the questions asked, in one transaction."""
+        ...
+
+    def get_last(self, execution_id: str) -> Checkpoint | None:
+        """The row with the highest seq, None where the run has no row (or is unknown)."""
+        ...
+
+    def get_by_id(self, execution_id: str, checkpoint_id: str) -> Checkpoint | None:
+        """One row, None where there is no such row."""
+        ...
+
+    def list_pending_interrupts(
+        self, execution_id: str | None = None, *, limit: int | None = None
+    ) -> list[PendingInterrupt]:
+        """The open questions, of one run or of all, oldest first."""
+        ...
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
+        """Write a `started` record under `record.attempt`; None where the caller may run the body.
+
+        A record that is `done` or `unstorable` is returned and left alone; one that is `failed`, or `started` by an
+        attempt that is over, is replaced. Raises `StaleRun` where the claim is no longer the run's.
+        """
+        ...
+
+    def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
+        """Replace the `started` record of the same attempt by `record`.
+
+        Raises `StaleRun` where the claim is no longer the run's or the attempt is no longer the record's.
+        """
+        ...
+
+    def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
+        """One effect record."""
+        ...
+
+    def list_idempotent(self, execution_id: str) -> list[EffectRecord]:
+        """Every effect record of the run, in the order of their begin."""
+        ...
+
+    # -- runs --------------------------------------------------------------------------------------------------------
+
+    def get_execution(self, execution_id: str) -> Execution | None:
+        """The head of one run."""
+        ...
+
+    def list_executions(
+        self,
+        *,
+        status: Status | None = None,
+        runner: str | None = None,
+        unfinished: bool = False,
+        limit: int | None = None,
+    ) -> list[Execution]:
+        """The heads of runs, newest first."""
+        ...
+
+    # Last in the class, because from here on `list` means this method.
+
+    def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
+        """Every row of the run, ascending by seq; with `limit` the newest that many, still ascending."""
+        ...

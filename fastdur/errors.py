@@ -1,0 +1,228 @@
+"""Every exception of fastdur, as one tree.
+
+    FastdurError
+    ├── ChainError
+    │   ├── GraphError              the graph itself is wrong (also a ValueError)
+    │   ├── RoutingError            strict=True and no edge out of a node was true
+    │   ├── CycleLimitError         a back edge would be taken more often than its bound
+    │   ├── NodeResultError         a node returned something that cannot be merged
+    │   ├── NodeTimeout             a node ran longer than its timeout (also a TimeoutError)
+    │   ├── RunFailed               the stored outcome of a run that failed
+    │   └── ChainResumeError        this run cannot be resumed in this way
+    │       ├── RunNotFound
+    │       ├── GraphChanged
+    │       ├── UnknownInterrupt
+    │       ├── AmbiguousResume
+    │       └── RunCancelled
+    ├── AlreadyResumed              the run has ended, or the question has its answer
+    │   └── RunInProgress           a live owner is working on the run
+    ├── RunExists                   a run with this id has been started before
+    ├── NodeIsAsync                 a sync call met an `async def`; names the async call
+    ├── StaleRun                    this owner was replaced; it wrote nothing
+    ├── InterruptError
+    │   ├── InterruptMismatch       call k of a node asks something else than it did before
+    │   ├── InterruptNotAllowed     interrupt() where nobody could answer
+    │   └── InterruptSwallowed      user code ate the pause
+    ├── ScopeError
+    │   ├── ScopeLost               an effect or a question in a thread without a scope
+    │   └── ScopeEnded              an effect or a question after its node has ended
+    ├── IdempotencyError
+    │   ├── IdempotencyMismatch     one key, other arguments
+    │   ├── EffectFailed            the recorded failure of an effect whose class is not known here
+    │   └── EffectDeadlock          an effect waits for itself
+    ├── NotStorable                 a value that no store keeps unchanged (also a TypeError)
+    └── StoreError
+        ├── StoreUnavailable        the store did not answer within its bound; the run stays resumable
+        ├── StoreTooNew             written by a newer fastdur
+        ├── StoreCorrupt            not a fastdur store, or damaged
+        ├── StoreClosed             the store object was closed
+        └── CheckpointExists        this checkpoint id is taken by other content
+
+Two signals are no errors and derive from BaseException, so that `except Exception` does not eat them:
+`InterruptSignal` (a pause on its way out of a node) and `SimulatedCrash` (a death ordered by a test).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastdur.records import RunResult
+
+
+class FastdurError(Exception):
+    """Base of everything that fastdur raises on purpose."""
+
+
+class ChainError(FastdurError):
+    """A chain, its graph or one of its runs is at fault."""
+
+
+class GraphError(ChainError, ValueError):
+    """The graph is wrong: a missing node, a duplicate id, a cycle without a bound, an unreachable node."""
+
+
+class RoutingError(ChainError):
+    """`strict=True` and none of the edges out of a node was true."""
+
+
+class CycleLimitError(ChainError):
+    """A back edge would be taken more often than its `max_iterations`.
+
+    Raise the bound and resume with `accept_graph=True`, or cancel.
+    """
+
+
+class NodeResultError(ChainError):
+    """A node returned something that is neither a dict nor None and has no `output_key`."""
+
+
+class NodeTimeout(ChainError, TimeoutError):
+    """A node ran longer than its `timeout`."""
+
+
+class RunFailed(ChainError):
+    """The stored failure of a run: the text and the type name of the error that ended it."""
+
+
+class ChainResumeError(ChainError):
+    """The run cannot be resumed in this way. Nothing was written, claimed or consumed."""
+
+
+class RunNotFound(ChainResumeError):
+    """No run with this id is in the store that was looked in; the message names that store."""
+
+
+class GraphChanged(ChainResumeError):
+    """The runner does not fit what the run has already done; the message names the difference."""
+
+
+class UnknownInterrupt(ChainResumeError):
+    """The answer fits no question of this run; the message lists the open ones."""
+
+
+class AmbiguousResume(ChainResumeError):
+    """The answer fits several open questions; name one by its `interrupt_id`."""
+
+
+class RunCancelled(ChainResumeError):
+    """The run was cancelled; only `reopen=True` leads on."""
+
+
+class AlreadyResumed(FastdurError):
+    """The run has ended, or this question has been answered before.
+
+    `result` is the stored outcome where the run has completed, else None.
+    """
+
+    def __init__(self, message: str, result: RunResult | None = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class RunInProgress(AlreadyResumed):
+    """A live owner is working on this run."""
+
+
+class RunExists(FastdurError):
+    """A run with this `execution_id` has been started before; resume it or choose another id."""
+
+
+class NodeIsAsync(FastdurError, TypeError):
+    """A synchronous call would meet an `async def`; call the `a…` form instead. Nothing was started or claimed."""
+
+
+class StaleRun(FastdurError):
+    """This call no longer owns the run. It wrote nothing and marked nothing failed."""
+
+
+class InterruptError(FastdurError):
+    """`interrupt()` was used where it cannot work."""
+
+
+class InterruptMismatch(InterruptError):
+    """The k-th `interrupt()` of a node asks for something else than it did when it was answered."""
+
+
+class InterruptNotAllowed(InterruptError):
+    """`interrupt()` in a place where nobody could answer: no store, an effect body, a route, an input function."""
+
+
+class InterruptSwallowed(InterruptError):
+    """User code caught a pause and went on. The run fails here; it never continues as if approved."""
+
+
+class ScopeError(FastdurError):
+    """An effect or a question outside the node it belongs to."""
+
+
+class ScopeLost(ScopeError):
+    """An effect or a question in a thread that does not know which run it belongs to."""
+
+
+class ScopeEnded(ScopeError):
+    """An effect or a question after its node has ended."""
+
+
+class IdempotencyError(FastdurError):
+    """An `@idempotent` call has no safe key, or its result cannot be stored."""
+
+
+class IdempotencyMismatch(IdempotencyError):
+    """The same key was used before in this run with other arguments."""
+
+
+class EffectFailed(IdempotencyError):
+    """The recorded failure of an effect whose exception class is not known to this process.
+
+    `type_name` is the class name as it was recorded.
+    """
+
+    def __init__(self, message: str, type_name: str = "") -> None:
+        super().__init__(message)
+        self.type_name = type_name
+
+
+class EffectDeadlock(IdempotencyError):
+    """An effect body waits for an effect that is in flight, and so might wait for itself."""
+
+
+class NotStorable(FastdurError, TypeError):
+    """A value that no store keeps unchanged; the message names the path and the type of the bad leaf."""
+
+
+class StoreError(FastdurError):
+    """The store is at fault, never the step that was being stored."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not take a write or answer a read within its bound. The run stays resumable."""
+
+
+class StoreTooNew(StoreError):
+    """The store, or a row in it, was written by a newer fastdur."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged, or is not a fastdur store."""
+
+
+class StoreClosed(StoreError):
+    """The store object was closed."""
+
+
+class CheckpointExists(StoreError):
+    """This checkpoint id is taken by a row with other content; the first content stays."""
+
+
+class InterruptSignal(BaseException):
+    """A pause on its way out of a node; raised by `interrupt()`, never to be caught by user code."""
+
+    def __init__(self, reason: str, context: object = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.context = context
+
+
+class SimulatedCrash(BaseException):
+    """A process death played in process: raised by an observer of boundaries, handled by nobody."""

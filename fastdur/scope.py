@@ -1,0 +1,180 @@
+"""What code inside a node may ask: which run it belongs to, and the key of the effect it is in."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Generator
+
+    from fastdur._codec import Frozen
+    from fastdur._effects import Effect, Invoke
+    from fastdur._memory import Memory
+    from fastdur.records import EffectRecord, Question
+
+E = TypeVar("E", bound=BaseException)
+
+
+class _Process:
+    """How many forks lie between this process and the one that was started: asking for the pid is a system call."""
+
+    forks = 0
+
+
+_process = _Process()
+
+
+def _forked() -> None:
+    _process.forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch - everywhere but on Windows
+    os.register_at_fork(after_in_child=_forked)
+
+
+class Host(Protocol):
+    """The lifetime that a node runs in, as far as code inside the node may reach it."""
+
+    execution_id: str
+    context: object
+    durable: bool
+    poisoned: bool
+    memory: Memory
+
+    def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
+        """Perform a small generator of effects from inside user code."""
+        ...
+
+    def aonce(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Coroutine[Any, Any, Any]:
+        """The same on the running event loop."""
+        ...
+
+
+class NodeCall:
+    """One invocation of a user function, and the memory of what was raised into it."""
+
+    __slots__ = (
+        "address",
+        "asked",
+        "attempt",
+        "begun",
+        "born",
+        "calls",
+        "closed",
+        "host",
+        "kind",
+        "notes",
+        "path",
+        "questions",
+        "raised",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, effect: Invoke) -> None:
+        self.host = host
+        self.kind = effect.call.kind
+        self.address = effect.address
+        self.path = effect.path
+        self.questions = effect.questions
+        self.attempt = effect.attempt
+        self.born = _process.forks
+        self.calls = 0
+        self.asked: Question | None = None
+        self.raised: BaseException | None = None
+        self.closed = False
+        self.begun: list[str] = []
+        self.notes: dict[str, Frozen] = {}
+
+    def check(self) -> None:
+        """Refuse what comes after a crash, after the end of the node, or in a child made by fork."""
+        if self.host.poisoned:
+            message = "this process has been crashed on purpose; nothing is written any more"
+            raise self.remember(SimulatedCrash(message))
+        if self.closed:
+            message = f"Node {self.address!r} of run {self.host.execution_id!r} has ended; it can begin nothing more."
+            raise ScopeEnded(message)
+        if self.born != _process.forks:
+            message = "A child made by fork owns no part of its parent's run; do this in the parent."
+            raise ScopeEnded(message)
+
+    def remember(self, error: E) -> E:
+        """Keep what is raised into user code, so that nothing the code does with it counts."""
+        if self.raised is None or isinstance(error, SimulatedCrash):
+            self.raised = error
+        return error
+
+    def note(self, what: str, value: Frozen) -> None:
+        """Put a remark into the row of this node."""
+        noted: Any = self.notes.setdefault(what, [])
+        if value not in noted:
+            noted.append(value)
+
+    def once(self, steps: Generator[Effect[Any], Any, Any]) -> Any:
+        """Perform effects from inside this call."""
+        self.check()
+        try:
+            return self.host.once(self, steps)
+        except (SimulatedCrash, StaleRun, StoreError) as error:
+            self.remember(error)
+            raise
+
+    async def aonce(self, steps: Generator[Effect[Any], Any, Any]) -> Any:
+        """Perform effects from inside this call, on the running event loop."""
+        self.check()
+        try:
+            return await self.host.aonce(self, steps)
+        except (SimulatedCrash, StaleRun, StoreError) as error:
+            self.remember(error)
+            raise
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """Where the code that asks is: in a node, and in the body of an effect if any; a key function may not ask."""
+
+    node: NodeCall
+    effect: EffectRecord | None = None
+    asks: bool = True
+
+
+current: ContextVar[Scope | None] = ContextVar("fastdur_scope", default=None)
+
+
+def execution_id() -> str:
+    """The id of the run that the calling code belongs to. Raises `ScopeLost` outside a run."""
+    scope = current.get()
+    if scope is None:
+        message = "There is no run here; execution_id() is for code inside a node."
+        raise ScopeLost(message)
+    return scope.node.host.execution_id
+
+
+def run_context() -> Any:
+    """The `context` object that was passed to `execute` or `resume`; None where none was. It is never stored."""
+    scope = current.get()
+    return None if scope is None else scope.node.host.context
+
+
+def effect_key() -> str:
+    """A key for the provider's own idempotency header: the same on every retry, resume and process.
+
+    Ask for it inside the body of an `@idempotent` function. It is 32 hexadecimal digits and differs between runs.
+    Outside a run, where the function runs plainly, every call gets a fresh one. Raises `ScopeError` in a node outside
+    an effect.
+    """
+    scope = current.get()
+    if scope is None:
+        return os.urandom(16).hex()
+    if scope.effect is None:
+        message = "effect_key() is asked in a node, outside an effect; ask for it inside an @idempotent function."
+        raise ScopeError(message)
+    scope.node.note("keyed", scope.effect.name)
+    from hashlib import sha256
+
+    return sha256(f"{scope.node.host.execution_id}\n{scope.effect.key}".encode("utf-8", "surrogatepass")).hexdigest()[
+        :32
+    ]

@@ -1,0 +1,125 @@
+"""The control runs: the story without a fault, twice. They give the boundaries, and what every other run is held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.faults import Point, SweepError, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pytest_fastdur.durable import DurableState
+    from pytest_fastdur.ledger import Tally
+    from pytest_fastdur.story import Story
+    from pytest_fastdur.world import World
+
+MOST_LIFETIMES = 100
+
+
+@dataclass(frozen=True)
+class Control:
+    """The uninterrupted run."""
+
+    points: list[Point]
+    state: DurableState
+    path: list[tuple[str, str, str]]
+    tallies: Mapping[str, Tally]
+    counted: Mapping[str, int]
+    questions: int
+    longest: int
+    lifetimes: int
+
+    @property
+    def boundaries(self) -> list[str]:
+        """Every instant of the run, in order."""
+        return [str(point) for point in self.points]
+
+    @property
+    def digest(self) -> str:
+        """What stands for the list in a token."""
+        return digest_of(self.boundaries)
+
+
+class ControlError(SweepError):
+    """The story does not stand by itself: it fails, contradicts itself or varies without any fault."""
+
+
+def controlled(story: Story, fresh_world: Callable[[], World]) -> Control:
+    """Play the story twice without a fault. Raises `ControlError` where it does not end well, or not twice the same."""
+    first, second = _played(story, fresh_world()), _played(story, fresh_world())
+    difference = next(_differences(first, second), None)
+    if difference is not None:
+        message = (
+            f"not deterministic: {difference}. Without any fault two runs on the same input must do the same; "
+            "hand in what varies with the input, or read it inside an effect, which is recorded."
+        )
+        raise ControlError(message)
+    if not first.points:
+        message = f"story {story.name!r} passes no boundary, so there is nothing to fault; does it run on a store?"
+        raise ControlError(message)
+    _check_effects(story, first)
+    return first
+
+
+def _played(story: Story, world: World) -> Control:
+    while (call := world.next_call()) is not None:
+        lifetime = world.live(call)
+        if lifetime.how not in ("completed", "paused"):
+            message = f"the story does not complete without a fault: {lifetime}"
+            raise ControlError(message)
+        if len(world.lifetimes) > MOST_LIFETIMES:
+            message = f"the story does not complete without a fault in {MOST_LIFETIMES} lifetimes"
+            raise ControlError(message)
+    broken = sorted([*world.violations, *world.repeats()], key=lambda violation: violation.verdict.value)
+    if broken or world.status != "completed":
+        what = f"{broken[0].verdict}: {broken[0].what}" if broken else f"the run ended {world.status}"
+        message = f"the story breaks a promise without any fault: {what}"
+        raise ControlError(message)
+    events = [(life.call.label, event) for life in world.lifetimes for event in life.events]
+    control = Control(
+        [Point(label, event.when, event.name) for label, event in events],
+        world.state,
+        path_of(world.state.run),
+        {} if story.ledger is None else story.ledger.tallies(),
+        story.counted(),
+        sum(life.how == "paused" for life in world.lifetimes),
+        max((len(life.events) for life in world.lifetimes), default=0),
+        len(world.lifetimes),
+    )
+    world.close()
+    return control
+
+
+def _check_effects(story: Story, control: Control) -> None:
+    happened = {**control.tallies, **control.counted}
+    for name in story.effects:
+        if name not in happened:
+            message = (
+                f"effect {name!r} is declared and did not happen; what happened: "
+                f"{', '.join(map(repr, happened)) or 'nothing'}. Wrap it with effects.wrap({name!r}, fn)."
+            )
+            raise ControlError(message)
+
+
+def _differences(first: Control, second: Control) -> Iterator[str]:
+    yield from _effects(first, second)
+    yield from path_differences(first.path, second.path, ("the first run", "the second"))
+    for place, (one, other) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
+        if one != other:
+            yield f"boundary {place} is {one!r} in the first run and {other!r} in the second"
+    if len(first.boundaries) != len(second.boundaries):
+        yield f"the first run passes {len(first.boundaries)} boundaries and the second {len(second.boundaries)}"
+    yield from value_differences(first.state.run, second.state.run, ("the first run", "the second"))
+
+
+def _effects(first: Control, second: Control) -> Iterator[str]:
+    for name in {**first.tallies, **second.tallies}:
+        one, other = (control.tallies.get(name) for control in (first, second))
+        counts = [0 if tally is None else tally.entered for tally in (one, other)]
+        if counts[0] != counts[1]:
+            yield f"effect {name!r} happened {counts[0]} times in the first run and {counts[1]} times in the second"
+    if first.counted != second.counted:
+        yield f"the provider counted {dict(first.counted)} in the first run and {dict(second.counted)} in the second"

@@ -1,0 +1,159 @@
+"""What the fixtures hand out."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import pytest
+
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from pytest_fastdur.faults import SweepError, faults_named
+from pytest_fastdur.plugin import SWEEPS, option
+from pytest_fastdur.story import Story
+from pytest_fastdur.sweep import Order, carry_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from fastdur._runner import Runner
+    from fastdur.checkpointers.protocol import Checkpointer
+    from pytest_fastdur.ledger import EffectLedger
+    from pytest_fastdur.report.data import SweepReport
+    from pytest_fastdur.story import Answer
+
+
+class Stores:
+    """Empty stores, each on a file of its own in one folder; all are closed at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close them."""
+        self._open.close()
+
+    def fresh(self) -> SQLiteCheckpointer:
+        """An empty store."""
+        self._count += 1
+        store = SQLiteCheckpointer(self._folder / f"fastdur-{self._count}.db")
+        self._open.enter_context(closing(store))
+        return store
+
+
+class CrashSweep:
+    """The sweep of one test. Each call sweeps one story and fails the test where something was found."""
+
+    def __init__(self, item: pytest.Item, ledger: EffectLedger) -> None:
+        self._item = item
+        self._ledger = ledger
+
+    def __call__(
+        self,
+        build: Callable[[Any], Runner],
+        *,
+        input: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Answer] | None = None,
+        effects: Mapping[str, str] | None = None,
+        faults: str | Iterable[str] | None = None,
+        at: str | None = None,
+        depth: int | None = None,
+        recovery: bool = False,
+        budget: int | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+        fresh: Callable[[], object] | None = None,
+        provider: Callable[[], Mapping[str, int]] | None = None,
+        store: Callable[[str], Checkpointer] = SQLiteCheckpointer,
+    ) -> SweepReport:
+        """Crash the run of `build(store)` on `input` before and after every boundary, heal it, and compare.
+
+        `build` is called anew for each lifetime. `answers` maps the reason (or node, or id) of a question to a
+        `Resume`, or to a function of the pending question. `effects` declares what was wrapped with the fixture
+        `effects`: `exactly-once`, which also holds for what is not named, `at-least-once`, `at-most-once`. `depth=2`,
+        or `recovery=True`, crashes each recovery at each of its boundaries too. `fresh` puts the outside world back
+        before each history, `provider` says how often each effect happened as that world counts it.
+
+        For faults, at, depth, budget and seed the command line counts before this call, this call before the marker
+        `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where two runs
+        without a fault differ, and where a budget cut the sweep off.
+        """
+        __tracebackhide__ = True
+        story = Story(
+            name or self._item.name,
+            build,
+            input or {},
+            answers or {},
+            effects or {},
+            self._ledger,
+            fresh,
+            provider,
+            store,
+        )
+        given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+        try:
+            report = carry_out(story, self._order(given))
+        except SweepError as error:
+            pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        report.nodeid = self._item.nodeid
+        self._keep(report)
+        if not report.ok:
+            pytest.fail(report.render(), pytrace=False)
+        return report
+
+    def _order(self, given: Mapping[str, Any]) -> Order:
+        marker = self._item.get_closest_marker("fastdur")
+        marked: Mapping[str, Any] = {} if marker is None else marker.kwargs
+        if marker is not None and (marker.args or set(marked) - set(given)):
+            message = f"the marker fastdur takes {', '.join(given)} by name, not {marker.args or sorted(marked)}"
+            raise SweepError(message)
+        config = self._item.config
+
+        def chosen(name: str) -> Any:
+            line: Any = config.getoption(f"fastdur_{name}", None)
+            ini: Any = None if name == "depth" else config.getini(f"fastdur_{name}")
+            found: list[Any] = [
+                value for value in (line, given[name], marked.get(name), ini or None) if value is not None
+            ]
+            return found[0] if found else None
+
+        budget, seed = chosen("budget"), chosen("seed")
+        token = option(config, "replay")
+        return Order(
+            faults_named(chosen("faults") or "crash"),
+            chosen("at"),
+            chosen("depth") or 1,
+            None if budget is None else int(budget),
+            None if seed is None else int(seed),
+            token,
+            self._known(token),
+        )
+
+    def _known(self, token: str | None) -> dict[str, list[str]]:
+        """The list that a token was recorded on, where a run in this directory has kept it."""
+        cache: Any = getattr(self._item.config, "cache", None)
+        if cache is None or token is None:
+            return {}
+        digest = token.partition(":")[0].partition("-")[2]
+        found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
+        return {} if found is None else {digest: found}
+
+    def _keep(self, report: SweepReport) -> None:
+        self._item.stash.setdefault(SWEEPS, []).append(report)
+        properties = self._item.user_properties
+        properties.append(("fastdur.story", report.story))
+        properties.append(("fastdur.points", report.points))
+        properties.append(("fastdur.complete", report.complete))
+        for finding in report.findings:
+            properties.append(("fastdur.verdict", finding.verdict))
+            properties.append(("fastdur.replay", finding.token))
+        cache: Any = getattr(self._item.config, "cache", None)
+        if cache is not None and report.findings:
+            cache.set(f"fastdur/boundaries/{report.digest}", report.boundaries)

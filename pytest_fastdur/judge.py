@@ -1,0 +1,119 @@
+"""Judging a faulted history against the uninterrupted run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.verdicts import Verdict, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_fastdur.control import Control
+    from pytest_fastdur.faults import Step
+    from pytest_fastdur.ledger import Tally
+    from pytest_fastdur.lifetimes import Lifetime
+    from pytest_fastdur.world import World
+
+_DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
+_NAMES = ("the uninterrupted run", "this one")
+
+
+def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
+    """Whether an ordered fault fired, and the lifetime ended by it and by nothing else."""
+    where = str(step.point)
+    if lifetime.how == "hung":
+        yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
+    elif str(step) not in lifetime.struck and lifetime.how in ("completed", "paused"):
+        yield Violation(Verdict.NEVER_REACHED, f"{where} was not reached; {lifetime.call} ended {lifetime.how}")
+    elif str(step) not in lifetime.struck:
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} before {where}: {lifetime.error}")
+    elif step.fault.value in _DEATHS:
+        if lifetime.how in ("completed", "paused"):
+            what = f"{step.fault.value} {where} struck and {lifetime.call} ended {lifetime.how}"
+            yield Violation(Verdict.NOT_FIRED, what)
+        elif lifetime.how != _DEATHS[step.fault.value]:
+            yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
+
+
+def raised_as_ordered(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
+    """Whether a raised error came out as itself, or failed the run, or was dealt with by the story."""
+    if lifetime.how == "raised" and not lifetime.injected and status != "failed":
+        what = f"the ordered RuntimeError became {lifetime.error}, and the run is {status}"
+        yield Violation(Verdict.WRONG_ERROR, what)
+
+
+def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
+    """Whether a lifetime without a fault ended in a documented way."""
+    if lifetime.how == "hung":
+        yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
+    elif lifetime.how == "died":
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} died without a fault: {lifetime.error}")
+    elif lifetime.how == "raised" and not lifetime.documented and status != "failed":
+        yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
+
+
+def refused(lifetime: Lifetime, status: str | None) -> bool:
+    """Whether a call was turned down: it raised one of fastdur's errors, and not because the run failed in it."""
+    return lifetime.how == "raised" and lifetime.documented and status != "failed"
+
+
+def compared(world: World, control: Control) -> Iterator[Violation]:
+    """Whether effects, way and values of a history are those of the uninterrupted run."""
+    yield from world.repeats()
+    tallies = {} if world.story.ledger is None else world.story.ledger.tallies()
+    counted = world.story.counted()
+    for name in {**control.tallies, **control.counted, **tallies, **counted}:
+        mode = world.story.effects.get(name, "exactly-once")
+        if name in counted or name in control.counted:
+            seen = (control.counted.get(name, 0), counted.get(name, 0))
+        else:
+            seen = _counts(control.tallies.get(name), tallies.get(name), mode)
+        yield from _effect(name, mode, seen, finished=world.status == "completed")
+    if world.status == "completed":
+        yield from _outcome(world, control)
+
+
+def _counts(reference: Tally | None, tally: Tally | None, mode: str) -> tuple[int, int]:
+    if mode == "exactly-once":
+        return (reference.seen if reference else 0), (tally.seen if tally else 0)
+    return (reference.entered if reference else 0), (tally.entered if tally else 0)
+
+
+def _effect(name: str, mode: str, seen: tuple[int, int], *, finished: bool) -> Iterator[Violation]:
+    usual, here = seen
+    what = f"{name!r} happened {_times(here)}, in the uninterrupted run {_times(usual)} (declared {mode})"
+    if here > usual and mode != "at-least-once":
+        yield Violation(Verdict.EFFECT_REPEATED, what)
+    if here < usual and mode != "at-most-once" and finished:
+        yield Violation(Verdict.EFFECT_LOST, what)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _outcome(world: World, control: Control) -> Iterator[Violation]:
+    run = world.state.run
+    path = path_of(run)
+    ways = list(path_differences(control.path, path, _NAMES))
+    for what in ways or value_differences(control.state.run, run, _NAMES):
+        yield Violation(Verdict.DIVERGED, what)
+    others, usual = len(world.state.others), len(control.state.others)
+    if others != usual:
+        yield Violation(Verdict.DIVERGED, f"{others} other runs were started, in the uninterrupted run {usual}")
+
+
+def unfinished(world: World, tried: list[Lifetime]) -> Iterator[Violation]:
+    """A run that has not completed although nothing hinders it any more."""
+    if world.status == "completed":
+        return
+    last = world.lifetimes[-1]
+    if last.how in ("hung", "died"):
+        return  # that is the finding; what a call that had ended would have said is not known
+    if world.status == "failed" and last.how == "raised":
+        yield Violation(Verdict.DIVERGED, f"the recovered run fails: {last.error}")
+        return
+    said = "; ".join(f"{life.call} -> {life.error or life.how}" for life in tried) or "it never ends"
+    yield Violation(Verdict.STRANDED, f"the run is {world.status}; {said}")

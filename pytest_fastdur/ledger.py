@@ -1,0 +1,186 @@
+"""The effect ledger: what really happened outside, kept outside the process that is killed.
+
+An append-only file. Each line is one `write` on a descriptor opened with O_APPEND, before the body (entered) and after
+it (finished), so that a killed process has written what it did and nothing of what it did not. SIGKILL loses no line: a
+written page belongs to the kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+
+from fastdur.errors import SimulatedCrash
+from fastdur.scope import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MODES = ("exactly-once", "at-least-once", "at-most-once")
+
+
+@dataclass(slots=True)
+class Entry:
+    """One time the body of an effect was entered.
+
+    `key` is that of the `@idempotent` around it, None where there is none. `keyed` says that the body asked for
+    `effect_key()`, so that the provider can tell a repeat.
+    """
+
+    name: str
+    lifetime: int
+    key: str | None
+    keyed: bool
+    finished: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened of one effect, in the order in which it happened."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+
+    @property
+    def entered(self) -> int:
+        """How often the body was entered."""
+        return len(self.entries)
+
+    @property
+    def seen(self) -> int:
+        """How often it happened as the provider sees it: calls under one key that it was told are one."""
+        return len({self._identity(number) for number in range(len(self.entries))})
+
+    def _identity(self, number: int) -> str | int:
+        entry = self.entries[number]
+        if entry.key is None:
+            return number
+        same = [other for other in self.entries if other.key == entry.key]
+        told = [other.keyed for other in same if other.finished or other.keyed]
+        return entry.key if told and all(told) else number
+
+
+class EffectLedger:
+    """What happened, by the name of the effect. One file; `path=None` makes a temporary one."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        if path is None:
+            handle, name = tempfile.mkstemp(prefix="fastdur-effects-")
+            os.close(handle)
+            self._mine, self.path = True, name
+        else:
+            self._mine, self.path = False, os.fspath(path)
+        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._numbers = itertools.count(1)
+        self.lifetime = 0
+
+    def __enter__(self) -> Self:
+        """Use it in a `with` block, which closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a temporary one is removed."""
+        os.close(self._file)
+        if self._mine:
+            os.unlink(self.path)  # noqa: PTH108 - a plain name
+
+    def clear(self) -> None:
+        """Forget everything: a fresh world."""
+        os.ftruncate(self._file, 0)
+        self.lifetime = 0
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def wrap(self, name: str, fn: Callable[P, R]) -> Callable[P, R]:
+        """`fn`, sync or async, with each call of it noted under `name`.
+
+        Wrap what reaches the provider and call it inside the `@idempotent` function. A call outside any `@idempotent`
+        counts each time; inside one, calls under the same key count once if the body asked for `effect_key()`.
+        """
+        if iscoroutinefunction(fn):
+            body = cast("Callable[..., Any]", fn)
+
+            @wraps(fn)
+            async def awrapped(*args: P.args, **kwargs: P.kwargs) -> Any:
+                number = self._enter(name)
+                result = await body(*args, **kwargs)
+                self._finish(number)
+                return result
+
+            return cast("Callable[P, R]", awrapped)
+
+        @wraps(fn)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            number = self._enter(name)
+            result = fn(*args, **kwargs)
+            self._finish(number)
+            return result
+
+        return wrapped
+
+    def record(self, name: str) -> None:
+        """Note that the effect `name` happens here and now."""
+        self._finish(self._enter(name))
+
+    def _enter(self, name: str) -> str:
+        scope = current.get()
+        if scope is not None and scope.node.host.poisoned:
+            message = "this process has been crashed on purpose; it reaches no provider any more"
+            raise scope.node.remember(SimulatedCrash(message))
+        number = f"{os.getpid()}.{next(self._numbers)}"
+        key = None if scope is None or scope.effect is None else scope.effect.key
+        self._write([number, name, self.lifetime, key, _is_keyed()])
+        return number
+
+    def _finish(self, number: str) -> None:
+        self._write([number, _is_keyed()])
+
+    def _write(self, line: list[object]) -> None:
+        os.write(self._file, f"{json.dumps(line)}\n".encode())
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def tallies(self) -> dict[str, Tally]:
+        """What happened, by name."""
+        entries: dict[str, Entry] = {}
+        size = os.fstat(self._file).st_size
+        for line in os.pread(self._file, size, 0).splitlines():
+            number, *rest = json.loads(line)
+            if len(rest) == 1:
+                entry = entries.get(number)
+                if entry is not None:  # else it was entered before the ledger was cleared
+                    entry.finished, entry.keyed = True, entry.keyed or rest[0]
+            else:
+                entries[number] = Entry(*rest)
+        found: dict[str, Tally] = {}
+        for entry in entries.values():
+            found.setdefault(entry.name, Tally()).entries.append(entry)
+        return found
+
+    def count(self, name: str) -> int:
+        """How often the effect happened, as the provider sees it."""
+        return self.tallies().get(name, Tally()).seen
+
+    def calls(self, name: str) -> int:
+        """How often its body was entered."""
+        return self.tallies().get(name, Tally()).entered
+
+
+def _is_keyed() -> bool:
+    scope = current.get()
+    if scope is None or scope.effect is None:
+        return False
+    asked: Any = scope.node.notes.get("keyed", ())
+    return scope.effect.name in asked

@@ -1,0 +1,244 @@
+"""One lifetime of a story: a process that starts or resumes the run and ends, by itself or by an ordered fault."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from fastdur._codec import freeze
+from fastdur.boundaries import observe
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash
+from pytest_fastdur.faults import Fault, SweepError
+from pytest_fastdur.forked import BROKEN, in_child
+from pytest_fastdur.observers import Event, Watch
+from pytest_fastdur.story import is_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from fastdur._runner import Runner
+    from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.records import Resume, RunResult
+    from pytest_fastdur.faults import Step
+    from pytest_fastdur.story import Story
+
+How = Literal["completed", "paused", "crashed", "killed", "raised", "hung", "died"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a lifetime enters the run."""
+
+    label: str
+    kind: Literal["start", "resume"]
+    answer: Resume | None = None
+
+    def __str__(self) -> str:
+        """As people write it."""
+        if self.kind == "start":
+            return "start"
+        if self.answer is None:
+            return "resume()"
+        return f"resume({'approved' if self.answer.approved else 'declined'} {self.answer.interrupt_id})"
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """What became of it."""
+
+    call: Call
+    how: How
+    events: list[Event] = field(default_factory=list[Event])
+    struck: list[str] = field(default_factory=list[str])
+    """The steps that struck, as they stand in a token."""
+    error: str | None = None
+    documented: bool = False
+    """Whether the error is one of fastdur's own."""
+    injected: bool = False
+    """Whether the error is the one that was ordered."""
+    returned: str | None = None
+    """A digest of the output and the state that the call returned."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON keeps it, without the call."""
+        return {
+            "how": self.how,
+            "events": [event.plain() for event in self.events],
+            "struck": self.struck,
+            "error": self.error,
+            "documented": self.documented,
+            "injected": self.injected,
+            "returned": self.returned,
+        }
+
+    @staticmethod
+    def of(call: Call, plain: dict[str, Any]) -> Lifetime:
+        """The lifetime that `plain` was made from."""
+        events = [Event.of(event) for event in plain.pop("events")]
+        return Lifetime(call, events=events, **plain)
+
+    def __str__(self) -> str:
+        """One line of a report."""
+        last = f"{self.events[-1].when} {self.events[-1].name}" if self.events else "no boundary"
+        ended = f"{self.how}: {self.error}" if self.error else self.how
+        if self.how in ("crashed", "killed", "hung"):
+            ended = f"{last}  {self.how.upper()}"
+        elif self.injected:
+            ended = f"RAISED {self.error}"
+        return f"{self.call.label:<10} {self.call}: {ended}"
+
+
+def live(story: Story, path: str, call: Call, steps: Sequence[Step], budget: int, *, forked: bool) -> Lifetime:
+    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died."""
+    if forked:
+        return _in_child(story, path, call, steps, budget)
+    return _here(story, path, call, Watch(story.execution_id, steps, budget, _nothing))
+
+
+def digest_of_values(output: object, state: object) -> str:
+    """A digest of what a run returned; values that cannot be stored cannot have been returned."""
+    try:
+        text = json.dumps(freeze([output, state], "result"), sort_keys=True)
+    except NotStorable as error:
+        text = str(error)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _nothing(_: Watch) -> None:
+    """Nobody waits for an announcement."""
+
+
+def _here(story: Story, path: str, call: Call, watch: Watch) -> Lifetime:
+    store = story.store(path)
+    ending = Ending()
+    with ending:
+        runner = _built(story, store)
+        with observe(watch, store=runner.checkpointer):
+            ending.result = _played(runner, story, call)
+    lifetime = _judged(call, ending, watch)
+    _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
+    return lifetime
+
+
+def _built(story: Story, store: Checkpointer) -> Runner:
+    runner = story.build(store)
+    used = getattr(runner, "checkpointer", None)
+    if used is None or getattr(used, "location", None) != store.location:
+        message = f"build() of story {story.name!r} must return a runner on the store that it is given"
+        raise SweepError(message)
+    return runner
+
+
+def _played(runner: Runner, story: Story, call: Call) -> RunResult:
+    entered: Any = runner
+    if not is_async(runner):
+        if call.kind == "start":
+            return entered.execute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
+        return runner.resume(story.execution_id, call.answer)
+
+    async def played() -> RunResult:
+        if call.kind == "start":
+            return await entered.aexecute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
+        return await runner.aresume(story.execution_id, call.answer)
+
+    return _on_a_loop(played)
+
+
+def _on_a_loop(played: Callable[[], Any]) -> RunResult:
+    """On a fresh event loop; in a thread of its own where the caller is inside one already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(played())  # type: ignore[no-any-return]
+    ending = Ending()
+
+    def threaded() -> None:
+        with ending:
+            ending.result = asyncio.run(played())
+
+    thread = threading.Thread(target=threaded, name="fastdur sweep")
+    thread.start()
+    thread.join()
+    if ending.error is not None:
+        raise ending.error
+    assert ending.result is not None
+    return ending.result
+
+
+class Ending:
+    """A block that remembers how it ended, in place of passing it on: errors, crashes and pauses, not interruptions."""
+
+    def __init__(self) -> None:
+        self.result: RunResult | None = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, trace: TracebackType | None) -> bool:
+        """Remember what came out. What stops a test (Ctrl-C, a timeout, pytest's own outcomes) goes on."""
+        if isinstance(error, SweepError):
+            return False
+        self.error = error
+        return isinstance(error, (Exception, SimulatedCrash, InterruptSignal, asyncio.CancelledError))
+
+
+def _judged(call: Call, ending: Ending, watch: Watch) -> Lifetime:
+    struck = [str(step) for step in watch.struck]
+    found = Lifetime(call, "died", watch.events, struck)
+    error, result = ending.error, ending.result
+    if watch.spent:
+        found.how = "hung"
+    elif isinstance(error, SimulatedCrash):
+        found.how = "crashed" if struck else "died"
+        found.error = None if struck else repr(error)
+    elif error is not None:
+        found.how = "raised"
+        found.error = f"{type(error).__qualname__}: {error}"
+        found.documented = isinstance(error, FastdurError)
+        found.injected = watch.injected is not None and error is watch.injected
+    elif result is not None:
+        found.how = "completed" if result.status == "completed" else "paused"
+        found.returned = digest_of_values(result.output, result.final_state)
+    if error is not None:
+        error.__traceback__ = None  # it holds the frames of the dead
+    return found
+
+
+def _give_up(store: Checkpointer, *, crashed: bool) -> None:
+    """Close a store object. Of a dead process only the files are closed: nothing that it held back is written."""
+    if not crashed:
+        store.close()
+    elif isinstance(store, SQLiteCheckpointer):
+        SQLiteCheckpointer.close(store)
+
+
+def _in_child(story: Story, path: str, call: Call, steps: Sequence[Step], budget: int) -> Lifetime:
+    def work(send: Callable[[bytes], None]) -> None:
+        def announce(watch: Watch) -> None:
+            dying = Lifetime(call, "killed", watch.events, [str(step) for step in watch.struck])
+            send(json.dumps(dying.plain()).encode())
+
+        lifetime = _here(story, path, call, Watch(story.execution_id, steps, budget, announce))
+        send(json.dumps(lifetime.plain()).encode())
+
+    death = in_child(work)
+    if death.status == 0 or death.signal == signal.SIGKILL:
+        kills = any(step.fault is Fault.KILL for step in steps)
+        if death.message and (death.status == 0 or kills):
+            return Lifetime.of(call, json.loads(death.message))
+    error = str(death)
+    if death.message and death.signal is None:
+        text = death.message.decode("utf-8", "replace")
+        error = f"{error}, {text}" if death.status >> 8 == BROKEN else f"{error} after its end"
+    if "SweepError" in error:
+        raise SweepError(error.rstrip().rpartition("SweepError: ")[2])
+    return Lifetime(call, "died", error=error)

@@ -1,0 +1,127 @@
+"""Watching the boundaries of one lifetime, and striking at those that were ordered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastdur.boundaries import Inject
+from fastdur.errors import SimulatedCrash
+from pytest_fastdur.faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastdur.boundaries import Boundary
+    from fastdur.records import Checkpoint, Frame
+    from pytest_fastdur.faults import Step, When
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A boundary that was passed. `run` tells the runs of a story apart; the story's own is ''."""
+
+    when: When
+    name: str
+    kind: str
+    run: str = ""
+    row: tuple[str, ...] | None = None
+    """The row that the store was handed: node_id, step_type, status, digest of the frames."""
+    path: str | None = None
+    """The path of the node that a function of the user's was called for."""
+
+    def plain(self) -> list[Any]:
+        """As JSON keeps it, for the way out of a child process."""
+        return [self.when, self.name, self.kind, self.run, self.row, self.path]
+
+    @staticmethod
+    def of(plain: Sequence[Any]) -> Event:
+        """The event that `plain` was made from."""
+        when, name, kind, run, row, path = plain
+        return Event(when, name, kind, run, None if row is None else tuple(row), path)
+
+
+def row_fact(row: Any) -> tuple[str, ...]:
+    """What identifies a row by its content: where it is, what it says, and a digest of the frames in it."""
+    found: Checkpoint = row
+    return found.node_id, found.step_type, found.status, frames_digest(found.frames)
+
+
+def frames_digest(frames: Frame) -> str:
+    """A digest of a tree of frames: states, visits, questions and answers."""
+    text = json.dumps(frames.tree(), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Watch:
+    """The observer of one lifetime: records every boundary, strikes at the ordered ones, ends one that never ends."""
+
+    def __init__(
+        self, execution_id: str, steps: Sequence[Step], budget: int, announce: Callable[[Watch], None]
+    ) -> None:
+        self.events: list[Event] = []
+        self.struck: list[Step] = []
+        self.spent = False
+        self.injected: RuntimeError | None = None
+        self._execution_id = execution_id
+        self._orders = {(step.point.when, step.point.name): step for step in steps}
+        self._budget = budget
+        self._announce = announce
+        self._runs: list[str] = []
+        self._names: dict[tuple[str, str], int] = {}
+
+    def __call__(self, boundary: Boundary) -> None:
+        """Take note of a boundary."""
+        event = self._event(boundary)
+        self.events.append(event)
+        if len(self.events) > self._budget:
+            self.spent = True
+            message = f"more than {self._budget} boundaries in one lifetime"
+            raise SimulatedCrash(message)
+        step = self._orders.get((event.when, event.name))
+        if step is not None:
+            self._strike(step)
+
+    def _event(self, boundary: Boundary) -> Event:
+        run = self._run(boundary.execution_id)
+        name = f"{run}{boundary.name}"
+        count = self._names[boundary.when, name] = self._names.get((boundary.when, name), 0) + 1
+        if count > 1:  # a second call for one run in one lifetime counts from one again
+            name = f"{name} [{count}]"
+        effect: Any = boundary.effect
+        row = getattr(effect, "row", None) if boundary.when == "after" else None
+        fact = None if row is None else row_fact(row)
+        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None))
+
+    def _run(self, execution_id: str) -> str:
+        if execution_id == self._execution_id:
+            return ""
+        if execution_id not in self._runs:
+            self._runs.append(execution_id)
+        return f"run {self._runs.index(execution_id) + 2}: "
+
+    def _strike(self, step: Step) -> None:
+        self.struck.append(step)
+        if step.fault is Fault.CRASH:
+            message = f"crashed on purpose {step.point.when} {step.point.name}"
+            raise SimulatedCrash(message)
+        if step.fault is Fault.RAISE:
+            self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
+            raise Inject(self.injected)
+        self._announce(self)
+        _save_coverage()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _save_coverage() -> None:
+    """What this process has covered would die with it."""
+    coverage: Any = sys.modules.get("coverage")
+    current = None if coverage is None else coverage.Coverage.current()
+    if current is not None and current.get_option("run:parallel"):
+        current.stop()
+        current.save()

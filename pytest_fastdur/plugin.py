@@ -1,0 +1,164 @@
+"""The entry point that pytest loads: imports only pytest and the standard library."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
+
+    from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+    from pytest_fastdur.crash import Crash
+    from pytest_fastdur.fixtures import CrashSweep
+    from pytest_fastdur.ledger import EffectLedger
+    from pytest_fastdur.report.data import SweepReport
+
+_OPTIONS = {
+    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill (crash)"),
+    "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
+    "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
+    "seed": ("N", "mix the order of the crash points, the same way for the same number"),
+    "replay": ("TOKEN", "play one finding again: the token that its report shows"),
+}
+_MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+SWEEPS = pytest.StashKey[list["SweepReport"]]()
+
+
+# -- set-up -----------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Every option is an ini key too."""
+    group = parser.getgroup("fastdur", "crash testing of durable workflows")
+    for name, (metavar, text) in _OPTIONS.items():
+        group.addoption(f"--fastdur-{name}", dest=f"fastdur_{name}", metavar=metavar, help=text)
+        parser.addini(f"fastdur_{name}", text, default=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a misspelt option before a test runs."""
+    config.addinivalue_line("markers", _MARKER)
+    given = {name: value for name in _OPTIONS if (value := option(config, name))}
+    if not given:
+        return
+    from pytest_fastdur.faults import SweepError, faults_named, parse_token
+
+    try:
+        if "faults" in given:
+            faults_named(given["faults"])
+        if "replay" in given:
+            parse_token(given["replay"])
+    except SweepError as error:
+        raise pytest.UsageError(str(error)) from None
+    for name in ("budget", "seed"):
+        if name in given and not given[name].isdecimal():
+            message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
+            raise pytest.UsageError(message)
+
+
+def option(config: pytest.Config, name: str) -> str | None:
+    """What the command line says, else the ini file."""
+    return config.getoption(f"fastdur_{name}") or config.getini(f"fastdur_{name}") or None
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """One line, so that a log tells what was ordered."""
+    given = [f"{name} {value}" for name in _OPTIONS if (value := option(config, name)) and name != "faults"]
+    faults = option(config, "faults") or "crash"
+    return f"fastdur: {', '.join([f'faults {faults}', *given])}"
+
+
+# -- fixtures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def sqlite_checkpointer_factory(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[], SQLiteCheckpointer]]:
+    """Return a function that makes an empty store on a file of its own, for tests that need one for each example."""
+    from pytest_fastdur.fixtures import Stores
+
+    with Stores(tmp_path_factory.mktemp("fastdur")) as stores:
+        yield stores.fresh
+
+
+@pytest.fixture
+def sqlite_checkpointer(tmp_path: Path) -> Iterator[SQLiteCheckpointer]:
+    """Return an empty store on a file of its own, closed at the end of the test.
+
+    Under Hypothesis all examples of a test would share it: take `sqlite_checkpointer_factory` there.
+    """
+    from pytest_fastdur.fixtures import Stores
+
+    with Stores(tmp_path) as stores:
+        yield stores.fresh()
+
+
+@pytest.fixture
+def effects(tmp_path: Path) -> Iterator[EffectLedger]:
+    """Return the effect ledger: what really happened, kept outside the process that is killed."""
+    from pytest_fastdur.ledger import EffectLedger
+
+    with EffectLedger(tmp_path / "fastdur-effects") as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def crash(tmp_path: Path, effects: EffectLedger) -> Iterator[Crash]:
+    """Kill at one named boundary: `with crash.at("after append review"): …`, or `crash(build, at=…, input=…)`."""
+    from pytest_fastdur.crash import Crash
+
+    made = Crash(tmp_path, effects)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger) -> CrashSweep:
+    """Return the sweep: `crash_sweep(build, input=…, answers=…, effects=…)` crashes a workflow at every boundary."""
+    from pytest_fastdur.fixtures import CrashSweep
+
+    return CrashSweep(request.node, effects)
+
+
+# -- reports ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Hand what was swept to whoever prints: the report is what crosses from an xdist worker."""
+    report = yield
+    sweeps = item.stash.get(SWEEPS, None)
+    if call.when == "call" and sweeps:
+        vars(report)["fastdur"] = json.dumps([sweep.plain() for sweep in sweeps])
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The crash matrix of every story that was swept, and the lines that replay what was found."""
+    texts: dict[int, str] = {
+        id(report): report.fastdur
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if hasattr(report, "fastdur")
+    }
+    if not texts:
+        return
+    from pytest_fastdur.report.data import SweepReport
+    from pytest_fastdur.report.terminal import summary_lines
+
+    tw: Any = getattr(terminalreporter, "_tw")  # noqa: B009 - the one way to its width and colours
+    terminalreporter.section("fastdur")
+    for text in texts.values():
+        for plain in json.loads(text):
+            lines = summary_lines(
+                SweepReport.of(plain), min(tw.fullwidth, 120), color=tw.hasmarkup, short=terminalreporter.verbosity < 0
+            )
+            for line in lines:
+                terminalreporter.write_line(line)

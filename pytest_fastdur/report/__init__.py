@@ -1,0 +1,1 @@
+"""What a sweep says: plain data that travels between processes, and how it is printed."""

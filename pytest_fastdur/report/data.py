@@ -1,0 +1,115 @@
+"""The result of a sweep as plain data: it crosses from an xdist worker to its controller as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Finding:
+    """One cause of failure, and every point that shows it."""
+
+    code: str
+    name: str
+    what: str
+    token: str
+    points: list[str]
+    """Where it shows; the first is the one that is described."""
+    lifetimes: list[str]
+    change: list[str]
+    """What is durable now that was not in the last good history, `+` and `-`."""
+    cause: str
+    cure: str
+
+    @property
+    def verdict(self) -> str:
+        """`FD07 EFFECT_REPEATED`."""
+        return f"{self.code} {self.name}"
+
+
+@dataclass
+class SweepReport:
+    """What was ordered, what was tried, and what came of it.
+
+    `matrix` has a row for each boundary of the uninterrupted run, in order: its lifetime, its name, and its cells by
+    `<fault> <before|after>`: `ok`, a code, `alt` (the story itself dealt with a raised error and went another way), or
+    no cell where nothing was tried.
+    """
+
+    story: str
+    faults: list[str]
+    digest: str = ""
+    depth: int = 1
+    boundaries: list[str] = field(default_factory=list[str])
+    """Every instant of the uninterrupted run, in order."""
+    rows: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    cells: dict[str, str] = field(default_factory=dict[str, str])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    points: int = 0
+    """How many faulted histories were tried."""
+    ordered: int = 0
+    """How many there are."""
+    pairs: int = 0
+    """How many of those tried had a second fault, in the recovery."""
+    lifetimes: int = 0
+    stopped: str | None = None
+    """Why the sweep ended before it began."""
+    restricted: str | None = None
+    """What left points out: a pattern, a replay token."""
+    nodeid: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that was ordered was tried and nothing was found."""
+        return not self.findings and self.stopped is None and self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether no budget cut the sweep off."""
+        return self.points == self.ordered and self.points > 0
+
+    @property
+    def matrix(self) -> list[tuple[str, str, dict[str, str]]]:
+        """The crash matrix."""
+        columns = [f"{fault} {when}" for fault in self.faults for when in ("before", "after")]
+        return [
+            (
+                lifetime,
+                name,
+                {
+                    column: self.cells[cell_key(lifetime, name, column)]
+                    for column in columns
+                    if cell_key(lifetime, name, column) in self.cells
+                },
+            )
+            for lifetime, name in self.rows
+        ]
+
+    def replay(self, finding: Finding) -> str:
+        """The line that plays a finding again."""
+        where = f'"{self.nodeid}" ' if self.nodeid else ""
+        return f"pytest {where}--fastdur-replay='{finding.token}'"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        return asdict(self)
+
+    @staticmethod
+    def of(plain: dict[str, Any]) -> SweepReport:
+        """The report that `plain` was made from."""
+        known = dict(plain)
+        known["findings"] = [Finding(**finding) for finding in plain["findings"]]
+        known["rows"] = [(lifetime, name) for lifetime, name in plain["rows"]]
+        return SweepReport(**known)
+
+    def render(self, width: int = 100, *, color: bool = False) -> str:
+        """The matrix and the findings as text."""
+        from pytest_fastdur.report.terminal import render
+
+        return render(self, width, color=color)
+
+
+def cell_key(lifetime: str, name: str, column: str) -> str:
+    """The key of a cell."""
+    return f"{lifetime}/{name}={column}"

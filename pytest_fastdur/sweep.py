@@ -1,0 +1,256 @@
+"""The sweep: run a story, fault it at each boundary, resume, and compare with the run that was left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from pytest_fastdur.control import ControlError, controlled
+from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
+from pytest_fastdur.forked import require_fork
+from pytest_fastdur.history import play
+from pytest_fastdur.report.data import Finding, SweepReport, cell_key
+from pytest_fastdur.story import Story
+from pytest_fastdur.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_fastdur.control import Control
+    from pytest_fastdur.history import Outcome
+
+__all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
+
+_BUDGET_FOR_CONTROL = 100_000
+_KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE)
+"""In this order, because children are best made while this process has no threads: a run in process starts one."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to do to a story. `at` is a glob over the instants, `budget` the most points to try, `seed` mixes them."""
+
+    faults: tuple[Fault, ...] = (Fault.CRASH,)
+    at: str | None = None
+    depth: int = 1
+    budget: int | None = None
+    seed: int | None = None
+    replay: str | None = None
+    known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be done."""
+        if self.depth not in (1, 2):
+            message = f"depth is {self.depth!r}; 1 faults each boundary, 2 also every boundary of each recovery"
+            raise SweepError(message)
+        if self.budget is not None and self.budget < 1:
+            message = f"a budget of {self.budget} points tries nothing; give a number from 1"
+            raise SweepError(message)
+
+
+def explore(
+    story: Story,
+    faults: str | Iterable[str | Fault] = ("crash",),
+    *,
+    at: str | None = None,
+    depth: int = 1,
+    budget: int | None = None,
+    seed: int | None = None,
+    replay: str | None = None,
+) -> SweepReport:
+    """Sweep a story and say what was found.
+
+    First the story runs twice without a fault; where that fails or differs, `report.stopped` says why and nothing is
+    faulted. Then, for each kind of fault and before and after each boundary, a fresh history runs into the fault, is
+    healed by documented calls, and is compared with the uninterrupted run: effects, way, values. With `depth=2` each
+    recovery is faulted at each of its boundaries too. `report.ok` is true only if every point was tried and held.
+
+    Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
+    those there are), a token that was recorded on another list of boundaries (`DivergenceError`).
+    """
+    return carry_out(story, Order(faults_named(faults), at, depth, budget, seed, replay))
+
+
+def boundary_names(story: Story) -> list[str]:
+    """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
+    with _Worlds(story, forked=False) as worlds:
+        return controlled(story, worlds.fresh).boundaries
+
+
+def carry_out(story: Story, order: Order) -> SweepReport:
+    """Carry out an order."""
+    digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
+    faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
+    if Fault.KILL in faults:
+        require_fork()
+    report = SweepReport(story.name, [fault.value for fault in faults], depth=order.depth)
+    with _Worlds(story, forked=Fault.KILL in faults) as worlds:
+        try:
+            control = controlled(story, worlds.fresh)
+        except ControlError as error:
+            report.stopped = str(error)
+            return report
+        worlds.budget = 10 * control.longest + 100
+        report.digest, report.boundaries = control.digest, control.boundaries
+        report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
+        sweep = _Sweep(worlds, control, report, order)
+        if plan is not None:
+            check_digest(digest, control.boundaries, order.known.get(digest or ""))
+            report.restricted = f"the replay of {order.replay}"
+            sweep.replay(plan)
+        else:
+            sweep.all()
+    return report
+
+
+def fast_folder() -> str | None:
+    """Where the files of histories go: a memory file system where there is one, else None for the usual place.
+
+    A killed process loses nothing that it has written, because written pages belong to the kernel; so SIGKILL cannot
+    tell a memory file system from a disk. A power cut could, and is not played here.
+    """
+    memory = "/dev/shm"  # noqa: S108 - only as a place for files with random names
+    return memory if os.access(memory, os.W_OK) else None
+
+
+class _Worlds:
+    """Fresh histories of one story, one after another, each on a file of its own."""
+
+    def __init__(self, story: Story, *, forked: bool) -> None:
+        self.story, self.forked = story, forked
+        self.budget = _BUDGET_FOR_CONTROL
+        self._count = 0
+        self._open: World | None = None
+
+    def __enter__(self) -> Self:
+        """Make the folder."""
+        self._folder = tempfile.mkdtemp(prefix="fastdur-", dir=fast_folder())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove it."""
+        if self._open is not None:
+            self._open.close()
+        shutil.rmtree(self._folder)
+
+    def fresh(self, *, forked: bool | None = None) -> World:
+        """The beginning of a history."""
+        self._count += 1
+        path = os.path.join(self._folder, f"{self._count}.db")  # noqa: PTH118 - thousands of times
+        self._open = World(self.story, path, self.budget, forked=self.forked if forked is None else forked)
+        return self._open
+
+
+class _Sweep:
+    """An order being carried out on one story."""
+
+    def __init__(self, worlds: _Worlds, control: Control, report: SweepReport, order: Order) -> None:
+        self._worlds, self._control, self._report, self._order = worlds, control, report, order
+        self._good: list[str] = []
+        self._causes: dict[tuple[str, str], Finding] = {}
+
+    def all(self) -> None:
+        """Every point that is ordered, or as many as the budget allows."""
+        plans = [FaultPlan((step,)) for step in self._steps()]
+        if self._order.seed is not None:
+            random.Random(self._order.seed).shuffle(plans)  # noqa: S311 - a choice that can be repeated
+        self._report.ordered = len(plans)
+        for plan in plans:
+            if self._spent():
+                break
+            outcome = self._try(plan)
+            if self._order.depth > 1:
+                self._recoveries(outcome)
+
+    def replay(self, plan: FaultPlan) -> None:
+        """One plan."""
+        self._report.ordered = 1
+        self._try(plan)
+
+    def _steps(self) -> Iterator[Step]:
+        pattern = self._order.at
+        points = [point for point in self._control.points if pattern is None or point.matches(pattern)]
+        if not points:
+            listed = "\n  ".join(self._control.boundaries)
+            message = f"no boundary of story {self._report.story!r} is called {pattern!r}. These fired:\n  {listed}"
+            raise SweepError(message)
+        if pattern is not None:
+            self._report.restricted = f"at {pattern}"
+        for fault in sorted(self._order.faults, key=_KINDS.index):
+            yield from (Step(point, fault) for point in points)
+
+    def _recoveries(self, outcome: Outcome) -> None:
+        """The same first fault, then another at each boundary of the recovery from it."""
+        last = outcome.plan.steps[-1]
+        if outcome.violation is not None:
+            return  # its recovery is broken already
+        plans = [FaultPlan((*outcome.plan.steps, Step(point, last.fault))) for point in outcome.recovery]
+        self._report.ordered += len(plans)
+        for plan in plans:
+            if self._spent():
+                break
+            self._report.pairs += 1
+            self._try(plan)
+
+    def _spent(self) -> bool:
+        return self._order.budget is not None and self._report.points >= self._order.budget
+
+    def _try(self, plan: FaultPlan) -> Outcome:
+        forked = any(step.fault is Fault.KILL for step in plan.steps)
+        world = self._worlds.fresh(forked=forked)
+        outcome = play(world, plan, self._control)
+        world.close()
+        self._report.points += 1
+        self._report.lifetimes += len(outcome.lifetimes)
+        self._enter(outcome)
+        return outcome
+
+    def _enter(self, outcome: Outcome) -> None:
+        """Into the matrix, at the first fault: the worst that came of it; and among the findings."""
+        step = outcome.plan.steps[0]
+        key = cell_key(step.point.lifetime, step.point.name, f"{step.fault.value} {step.point.when}")
+        self._report.cells[key] = _worse(self._report.cells.get(key), outcome.mark)
+        if outcome.violation is None:
+            self._good = outcome.struck.lines
+            return
+        verdict = outcome.violation.verdict
+        place = str(outcome.plan)
+        # One cause: the same was durable when the fault struck, or the same was seen in the end.
+        signs = ((verdict.code, outcome.struck.digest), (verdict.code, outcome.violation.what))
+        known = next((self._causes[sign] for sign in signs if sign in self._causes), None)
+        if known is not None:
+            known.points.append(place)
+            self._causes.update(dict.fromkeys(signs, known))
+            return
+        finding = Finding(
+            verdict.code,
+            verdict.name,
+            outcome.violation.what,
+            outcome.plan.token(self._control.digest),
+            [place],
+            [str(lifetime) for lifetime in outcome.lifetimes],
+            _change(self._good, outcome.struck.lines),
+            verdict.cause,
+            verdict.cure,
+        )
+        self._causes.update(dict.fromkeys(signs, finding))
+        self._report.findings.append(finding)
+        self._report.findings.sort(key=lambda each: each.code)
+
+
+def _worse(known: str | None, mark: str) -> str:
+    """Of two marks of one cell the one that counts: a code before `alt` before `ok`, low codes first."""
+    rank = {"ok": "z", "alt": "y"}
+    marks = [mark] if known is None else [known, mark]
+    return min(marks, key=lambda each: rank.get(each, each))
+
+
+def _change(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    gone = [f"- {line}" for line in before if line not in now]
+    new = [f"+ {line}" for line in now if line not in before]
+    return gone + new

@@ -1,0 +1,196 @@
+"""One history: a fresh store and a fresh outside world, and the lifetimes that are lived in them until the run ends."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fastdur._codec import thaw
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from fastdur.errors import StoreError
+from pytest_fastdur import invariants
+from pytest_fastdur.durable import DurableState
+from pytest_fastdur.lifetimes import Call, digest_of_values, live
+from pytest_fastdur.verdicts import Verdict, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastdur.records import Checkpoint
+    from pytest_fastdur.faults import Step
+    from pytest_fastdur.lifetimes import Lifetime
+    from pytest_fastdur.observers import Event
+    from pytest_fastdur.story import Story
+
+NOTHING = DurableState(None)
+
+
+class World:
+    """A history in the making. What breaks a promise on the way is kept in `violations`."""
+
+    def __init__(self, story: Story, path: str, budget: int, *, forked: bool) -> None:
+        self.story = story
+        self.path = path
+        self.lifetimes: list[Lifetime] = []
+        self.violations: list[Violation] = []
+        self.states: list[DurableState] = []
+        self.asked: dict[str, Call] = {}
+        self._budget = budget
+        self._forked = forked
+        self._store = SQLiteCheckpointer(path)
+        self._counts = {"start": 0, "resume": 0}
+        self._acknowledged: list[tuple[str, ...]] = []
+        self._entered: dict[str, str] = {}
+        self._committed: set[str] = set()
+        self._recorded: list[frozenset[str]] = [frozenset()]
+        story.begin()
+
+    @property
+    def state(self) -> DurableState:
+        """What is stored now."""
+        return self.states[-1] if self.states else NOTHING
+
+    @property
+    def status(self) -> str | None:
+        """The status of the run, None where it was never started."""
+        return None if self.state.run is None else self.state.run.head.status
+
+    def close(self, *, keep: bool = False) -> None:
+        """The history is over; its files go, unless somebody keeps them."""
+        self._store.close()
+        if keep:
+            return
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(self.path + suffix):  # noqa: PTH110 - plain names, thousands of times
+                os.unlink(self.path + suffix)  # noqa: PTH108
+
+    # -- what comes next ---------------------------------------------------------------------------------------------
+
+    def next_call(self) -> Call | None:
+        """The documented call that leads on, None where the run has ended: what anyone would do who sees the store."""
+        run = self.state.run
+        if run is None:
+            return self._call("start")
+        if run.head.status in ("completed", "cancelled"):
+            return None
+        if run.head.status == "paused" and run.pending:
+            call = self._call("resume", run.pending[0].interrupt_id)
+            self.asked[run.pending[0].interrupt_id] = call
+            return call
+        return self._call("resume")
+
+    def other_calls(self) -> list[Call]:
+        """The calls that are left where a plain resume was refused: the answers to what was once asked."""
+        return [Call(self._label("resume"), "resume", call.answer) for call in self.asked.values()]
+
+    def _call(self, kind: str, interrupt_id: str | None = None) -> Call:
+        label = self._label(kind)
+        if kind == "start":
+            return Call(label, "start")
+        run = self.state.run
+        pending = [] if run is None else [p for p in run.pending if p.interrupt_id == interrupt_id]
+        return Call(label, "resume", self.story.answer(pending[0]) if pending else None)
+
+    def _label(self, kind: str) -> str:
+        number = self._counts[kind] + 1
+        return f"{kind}#{number}" if kind == "resume" or number > 1 else kind
+
+    # -- living ------------------------------------------------------------------------------------------------------
+
+    def live(self, call: Call, steps: Sequence[Step] = ()) -> Lifetime:
+        """Play one lifetime and look at what it left."""
+        self._counts[call.kind] += 1
+        if self.story.ledger is not None:
+            self.story.ledger.lifetime = len(self.lifetimes)
+        lifetime = live(self.story, self.path, call, steps, self._budget, forked=self._forked)
+        self.lifetimes.append(lifetime)
+        self._look()
+        self._follow(lifetime)
+        self._compare_return(lifetime)
+        self._compare_history()
+        return lifetime
+
+    def _look(self) -> None:
+        try:
+            state = DurableState.read(self._store, self.story.execution_id)
+        except StoreError as error:
+            self._broken(Verdict.CORRUPT, f"the store cannot be read: {error}")
+            state = self.state
+        self.states.append(state)
+        self.violations += invariants.check(state)
+        self._recorded.append(frozenset() if state.run is None else state.run.recorded())
+
+    def _broken(self, verdict: Verdict, what: str) -> None:
+        self.violations.append(Violation(verdict, what))
+
+    def _follow(self, lifetime: Lifetime) -> None:
+        """Note what was acknowledged, and whether a step that was is entered again."""
+        for event in lifetime.events:
+            if event.run:
+                continue
+            if event.kind == "Invoke" and event.path is not None and event.name.startswith("node "):
+                if event.when == "before" and event.path in self._committed:
+                    self._broken(Verdict.STEP_REPEATED, f"{event.path} was acknowledged and ran again")
+                self._entered[_address(event.path)] = event.path
+            if event.row is not None:
+                self._acknowledge(event.row, event)
+
+    def _acknowledge(self, row: tuple[str, ...], event: Event) -> None:
+        self._acknowledged.append(row)
+        node, kind, status, _ = row
+        if event.kind == "Append" and (kind, status) == ("node", "completed") and node in self._entered:
+            self._committed.add(self._entered[node])
+
+    def _compare_return(self, lifetime: Lifetime) -> None:
+        run = self.state.run
+        if lifetime.returned is None or run is None or run.frames is None:
+            return
+        stored = digest_of_values(run.output, thaw(run.values))
+        if lifetime.how != run.head.status or stored != lifetime.returned:
+            what = f"{lifetime.call} returned a {lifetime.how} run, and the store holds a {run.head.status} one"
+            if lifetime.how == run.head.status:
+                what = f"{lifetime.call} returned another output or state than the store holds"
+            self._broken(Verdict.DIVERGED, what)
+
+    def _compare_history(self) -> None:
+        facts = [] if self.state.run is None else self.state.run.facts
+        for place, row in enumerate(self._acknowledged):
+            if place < len(facts) and facts[place] == row:
+                continue
+            lost = row not in facts
+            verdict = Verdict.LOST_COMMIT if lost else Verdict.REWRITTEN
+            what = "is not in the store" if lost else f"is not row {place + 1}"
+            self._broken(verdict, f"the row of {row[0]} ({row[1]} {row[2]}) was acknowledged and {what}")
+            break
+        before = self.states[-2].run if len(self.states) > 1 else None
+        if before is not None:
+            self._compare_rows(before.rows, () if self.state.run is None else self.state.run.rows)
+
+    def _compare_rows(self, before: Sequence[Checkpoint], now: Sequence[Checkpoint]) -> None:
+        for place, row in enumerate(before):
+            if place >= len(now):
+                self._broken(Verdict.LOST_COMMIT, f"row {row.seq} ({row.node_id}) was there and is gone")
+                return
+            if row != now[place]:
+                self._broken(Verdict.REWRITTEN, f"row {row.seq} ({row.node_id}) is not what it was")
+                return
+
+    # -- the outside world -------------------------------------------------------------------------------------------
+
+    def repeats(self) -> list[Violation]:
+        """Effects that were recorded when they ran again."""
+        if self.story.ledger is None:
+            return []
+        return [
+            Violation(Verdict.EFFECT_REPEATED, f"{name!r} was recorded and ran again in {self._name(entry.lifetime)}")
+            for name, tally in self.story.ledger.tallies().items()
+            for entry in tally.entries
+            if entry.key is not None and entry.key in self._recorded[entry.lifetime]
+        ]
+
+    def _name(self, number: int) -> str:
+        return self.lifetimes[number].call.label
+
+
+def _address(path: str) -> str:
+    return "/".join(part.rpartition("#")[0] for part in path.split("/"))

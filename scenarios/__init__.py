@@ -1,0 +1,1 @@
+"""Stories told end to end on the public API, each with its broken twins."""

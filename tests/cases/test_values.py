@@ -1,0 +1,128 @@
+"""A value comes back as it was stored, or is refused by name when it is written."""
+
+from __future__ import annotations
+
+import math
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from fastdur import Resume
+from tests.cases import _values
+from tests.cases.conftest import RUN
+
+YES = Resume(approved=True)
+MODULE = _values.__name__
+
+
+@pytest.mark.case("S32")
+def test_enums_come_back_in_another_process_as_the_members_they_were(play):
+    """Wrong: a StrEnum that comes back as its text, an IntEnum as its number, a nested class as None."""
+    play.module = MODULE
+    play.start("kept", die="after append put")
+    done = play.resume()
+    assert done.final_state["equal"] == dict.fromkeys(_values.KEPT, True)
+    assert done.final_state["types"] == ["Order.State", "Colour", "Level"]
+    assert done.final_state["members"] is True
+
+
+@pytest.mark.case("S32")
+@pytest.mark.case("S35")
+@pytest.mark.parametrize("name", _values.REFUSED)
+def test_a_value_that_cannot_be_kept_fails_the_node_by_name_and_the_run_goes_on_after_a_fix(play, name):
+    """Wrong: str() or None in its place, an error without the key, a run that hangs or cannot be resumed."""
+    play.module = MODULE
+    play.world.shatter("value")
+    came = play.start(f"no_good_{name}")
+    assert (came.error, "TypeError" in came.bases) == ("NotStorable", True)
+    assert "state['bad']" in came.text
+    assert type(_values.REFUSED[name]).__name__ in came.text or name == "deep"
+    assert [(row.node_id, row.status) for row in play.rows()] == [("run_end", "failed")]
+    assert play.marks == ["put"]
+    play.world.mend("value")
+    assert play.resume().final_state["path"] == ["put", "look"]
+
+
+@pytest.mark.case("S34")
+def test_a_run_that_failed_with_a_class_nobody_else_knows_is_read_listed_and_resumed(play):
+    """Wrong: pickled exceptions, or a class that is imported by its stored name."""
+    play.module = MODULE
+    play.world.shatter("value")
+    assert play.start("odd_error").error == "Odd"
+    found = play("result", RUN).result
+    assert (found.status, found.error) == ("failed", "Odd: 7: no funds")
+    assert found.history[-1].extra["error_type"] == "Odd"
+    assert [head.status for head in play.read("list_executions", unfinished=True)] == ["failed"]
+    play.world.mend("value")
+    assert play.resume().status == "completed"
+
+
+@pytest.mark.case("S35")
+def test_a_question_whose_context_cannot_be_kept_leaves_no_half_pause(play):
+    """Wrong: the interrupted row without its pending row, or the reverse."""
+    play.module = MODULE
+    play.world.shatter("context")
+    came = play.start("bad_context")
+    assert (came.error, "context['shown']['lock']" in came.text, "lock" in came.text) == ("NotStorable", True, True)
+    assert play.pending() == []
+    assert [(row.step_type, row.status) for row in play.rows()] == [("run_end", "failed")]
+    play.world.mend("context")
+    assert play.resume().status == "paused"
+    assert play.resume(YES).final_state["path"] == ["after"]
+
+
+@pytest.mark.case("S35")
+def test_an_answer_that_holds_an_object_is_refused_and_the_question_stays(here):
+    """Wrong: the object's repr as the decision, or a question that is gone."""
+    here.build("asking")
+    here("execute", {}, RUN)
+    before = here.dump()
+    for bad in (object(), threading.Lock(), (n for n in range(2)), [{"k": object()}]):
+        with pytest.raises(TypeError, match="metadata"):
+            here("resume", RUN, Resume(approved=True, metadata={"x": bad}))
+        with pytest.raises(TypeError, match="metadata"):
+            here("decide", RUN, Resume(approved=True, metadata={"x": bad}))
+    assert here.dump() == before
+    assert here("resume", RUN, YES).status == "completed"
+
+
+@pytest.mark.case("S37")
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize(
+    "metadata",
+    [{}, None, 0, 0.0, -0.0, "", [], (), False, b"", {"k": None}, {"k": {}}, {0: ""}, datetime(2024, 1, 1, tzinfo=UTC)],
+    ids=repr,
+)
+def test_a_decision_comes_back_as_it_was_given_however_empty(play, approved, metadata):
+    """Wrong: `if metadata:` and `or {}`, which turn one empty thing into another."""
+    play.start("asking")
+    done = play.resume(Resume(approved, metadata))
+    assert done.status == "completed"
+    ((said, kept),) = done.final_state["b said"]
+    assert (said, kept, type(kept)) == (approved, metadata, type(metadata))
+    assert not isinstance(metadata, float) or math.copysign(1, kept) == math.copysign(1, metadata)
+    assert repr(kept) == repr(metadata)
+
+
+@pytest.mark.case("S37")
+def test_a_decision_without_metadata_says_so(play):
+    play.start("asking")
+    assert play.resume(Resume(approved=False)).final_state["b said"] == [[False, {}]]
+
+
+@pytest.mark.case("S38")
+@pytest.mark.parametrize("story", ["asking", "child_asks_twice"])
+def test_the_question_that_a_run_returns_is_the_one_that_another_process_lists(play, story):
+    """Wrong: an object of another class, with a live context here and a stored one there, or other ids."""
+    paused = play.start(story)
+    (listed,) = play.pending()
+    (of_all,) = play.pending(None)
+    assert paused.pending_interrupt == listed == of_all == paused.pending_interrupts[0]
+    assert type(paused.pending_interrupt) is type(listed)
+    assert dict(listed) == dict(paused.pending_interrupt)
+    assert listed["reason"] == listed.reason
+    assert play("result", RUN).pending_interrupts == (listed,)
+    again = play.resume(YES)
+    if story == "child_asks_twice":
+        assert again.pending_interrupt == play.pending()[0] != listed

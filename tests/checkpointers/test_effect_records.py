@@ -1,0 +1,128 @@
+"""Effect records: written under the claim, never lost, never written twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdur.errors import StaleRun
+from tests.checkpointers.stores import effect, head, row, start
+
+ODD = 'k"\\\u0000\ud800'
+
+
+def test_a_record_is_begun_ended_and_read_back(store):
+    claim = start(store)
+    assert store.begin_idempotent(claim, effect()) is None
+    assert store.get_idempotent("r", "k") == effect()
+    done = effect(status="done", result={"paid": [1, None]})
+    store.put_idempotent(claim, done)
+    assert store.get_idempotent("r", "k") == done
+    assert store.get_idempotent("r", "other") is None
+
+
+def test_texts_of_every_kind_are_kept(store):
+    claim = start(store)
+    odd = effect(ODD, name=ODD, args=ODD, path=ODD)
+    store.begin_idempotent(claim, odd)
+    failed = effect(ODD, name=ODD, args=ODD, path=ODD, status="failed", error=["ValueError", ODD])
+    store.put_idempotent(claim, failed)
+    assert store.list_idempotent("r") == [failed]
+
+
+@pytest.mark.parametrize("result", [None, False, 0, "", {}, []])
+def test_a_finished_record_answers_whatever_its_value(store, result):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    done = effect(status="done", result=result)
+    store.put_idempotent(claim, done)
+    answer = store.begin_idempotent(claim, effect(attempt="a2"))
+    assert answer == done
+    assert type(answer.result) is type(result)
+
+
+def test_an_unstorable_result_is_not_run_again(store):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    store.put_idempotent(claim, effect(status="unstorable", error="socket"))
+    assert store.begin_idempotent(claim, effect(attempt="a2")).status == "unstorable"
+
+
+@pytest.mark.parametrize("status", ["started", "failed"])
+def test_an_attempt_that_is_over_or_failed_is_replaced(store, status):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    if status == "failed":
+        store.put_idempotent(claim, effect(status="failed", error="no"))
+    assert store.begin_idempotent(claim, effect(attempt="a2", path="work#2")) is None
+    assert store.get_idempotent("r", "k") == effect(attempt="a2", path="work#2")
+    with pytest.raises(StaleRun):
+        store.put_idempotent(claim, effect(attempt="a1", status="done"))
+    store.put_idempotent(claim, effect(attempt="a2", path="work#2", status="done"))
+
+
+def test_the_same_end_again_is_done_and_another_end_is_refused(store):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    store.put_idempotent(claim, effect(status="done", result=1))
+    store.put_idempotent(claim, effect(status="done", result=1))
+    with pytest.raises(StaleRun):
+        store.put_idempotent(claim, effect(status="done", result=True))
+    assert store.get_idempotent("r", "k").result == 1
+
+
+def test_an_end_without_a_begin_is_refused(store):
+    claim = start(store)
+    with pytest.raises(StaleRun):
+        store.put_idempotent(claim, effect(status="done"))
+
+
+def test_a_begun_record_outlives_rows_and_is_ended_under_the_same_claim(store):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    store.put(claim, row(claim), "running")
+    store.put_idempotent(claim, effect(status="done", result=2))
+    assert store.get_idempotent("r", "k").status == "done"
+
+
+def test_a_zombie_can_neither_begin_nor_end_an_effect(store):
+    zombie = start(store)
+    store.begin_idempotent(zombie, effect("mine"))
+    store.begin_idempotent(zombie, effect("done"))
+    store.put_idempotent(zombie, effect("done", status="done"))
+    owner = store.claim_execution(head(store), "second", "you")
+    for key in ("mine", "done", "new"):
+        with pytest.raises(StaleRun):
+            store.begin_idempotent(zombie, effect(key))
+    with pytest.raises(StaleRun):
+        store.put_idempotent(zombie, effect("mine", status="done"))
+    store.put_idempotent(zombie, effect("done", status="done"))  # it has been stored: that is true whoever asks
+    assert [(e.key, e.status) for e in store.list_idempotent("r")] == [("mine", "started"), ("done", "done")]
+    assert store.begin_idempotent(owner, effect("mine", attempt="a2")) is None
+
+
+def test_records_are_listed_in_the_order_of_their_begin_each_run_its_own(store):
+    one, two = start(store, "one"), start(store, "two")
+    for key in ("z", "a", "m"):
+        store.begin_idempotent(one, effect(key))
+    store.begin_idempotent(two, effect("z", attempt="other"))
+    store.put_idempotent(one, effect("a", status="done"))
+    assert [e.key for e in store.list_idempotent("one")] == ["z", "a", "m"]
+    assert [e.attempt for e in store.list_idempotent("two")] == ["other"]
+
+
+def test_a_failed_ending_removes_the_failed_records_of_its_path_with_its_row(store):
+    claim = start(store)
+    for key, path, status in (
+        ("a", "work#1", "failed"),
+        ("b", "work#2", "failed"),
+        ("c", "work#1", "done"),
+        ("d", "work#1", None),
+    ):
+        store.begin_idempotent(claim, effect(key, path=path))
+        if status:
+            store.put_idempotent(claim, effect(key, path=path, status=status))
+    store.put(claim, row(claim, step_type="run_end", status="failed"), "failed", clear_failed="work#1")
+    assert [e.key for e in store.list_idempotent("r")] == ["b", "c", "d"]
+    with pytest.raises(StaleRun):
+        store.put(claim, row(claim), "failed", clear_failed="work#2")
+    assert [e.key for e in store.list_idempotent("r")] == ["b", "c", "d"]

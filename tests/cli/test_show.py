@@ -1,0 +1,176 @@
+"""`fastdur show`."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from fastdur import Chain, Resume, SQLiteCheckpointer
+from fastdur.checkpointers.protocol import Start
+from tests.cli.conftest import elsewhere, normal, pay, refund
+
+WAITING = """\
+run        waiting
+runner     chain refund
+status     paused
+seq        2
+claims     1
+last step  check
+owner      none
+started    TIME, 0 s ago
+changed    TIME, 0 s ago
+input      {"amount": 40}
+
+rows
+  1  check    node        completed    checked
+  2  approve  hitl_pause  interrupted  asks over_limit
+
+questions
+  approve#1/1  over_limit  {"amount": 40}
+
+to carry it on
+  chain.resume('waiting', Resume(approved=..., interrupt_id='approve#1/1'))
+    # chain is the chain 'refund'; say True or False
+"""
+
+BROKEN = """\
+rows
+  1  check    node        completed    checked
+  2  approve  hitl_pause  interrupted  asks over_limit
+  3  approve  resumed     resumed      approved approve#1/1
+  4  approve  node        completed    approved
+  5  run_end  run_end     failed       ValueError: no money\\nleft
+
+error
+  ValueError: no money\\nleft
+
+to carry it on
+  chain.resume('broken')
+    # chain is the chain 'refund'; once the cause is mended
+"""
+
+
+def ways_on(said):
+    """The calls that are offered."""
+    return re.findall(r"^  (chain\..*)$", said.out.partition("to carry it on")[2], re.MULTILINE)
+
+
+def test_a_run_is_shown_with_all_that_is_known_of_it(fastdur_apart, store):
+    said = fastdur_apart("show", "waiting", "--store", store.location)
+    assert (said.code, normal(said.out), said.err) == (0, WAITING, "")
+
+
+def test_a_failed_run_is_shown_with_its_error(fastdur_here, store):
+    said = fastdur_here("show", "broken", "--store", store.location)
+    assert "rows\n" + said.out.partition("rows\n")[2] == BROKEN
+
+
+@pytest.mark.parametrize(
+    ("run", "offered"),
+    [
+        ("dead", ["chain.resume('dead')"]),
+        ("stopped", ["chain.resume('stopped', reopen=True)"]),
+        ("done", []),
+    ],
+)
+def test_the_line_that_carries_a_run_on_fits_how_it_stands(fastdur_here, store, run, offered):
+    assert ways_on(fastdur_here("show", run, "--store", store.location)) == offered
+
+
+@pytest.mark.parametrize("run", ["broken", "stopped"])
+def test_the_line_that_is_offered_does_carry_the_run_on(fastdur_here, store, run):
+    (line,) = ways_on(fastdur_here("show", run, "--store", store.location))
+    chain = Chain("refund", store)
+    for name in ("check", "approve", "payout"):
+        chain.add_node(name, lambda state: None)
+    chain.connect("check", "approve").connect("approve", "payout")
+    assert eval(line, {"chain": chain}).status == "completed"
+
+
+def test_the_line_for_a_question_decides_nothing(fastdur_here, store):
+    (line,) = ways_on(fastdur_here("show", "waiting", "--store", store.location))
+    known = {"chain": refund(store), "Resume": Resume}
+    with pytest.raises(TypeError, match="say True or False"):
+        eval(line, known)
+    assert eval(line.replace("approved=...", "approved=False"), known).final_state["approved"] is False
+
+
+def test_a_bound_that_is_used_up_asks_for_a_higher_one(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    chain = Chain("loop", held).add_node("again", lambda state: None)
+    chain.connect("again", "again", when=lambda state: True, max_iterations=1)
+    with pytest.raises(Exception, match="its bound"):
+        chain.execute({}, "r")
+    said = fastdur_here("show", "r", "--store", held.location)
+    assert ways_on(said) == ["chain.resume('r', accept_graph=True)"]
+
+
+def test_the_same_is_there_for_programs(fastdur_here, store):
+    shown = json.loads(fastdur_here("show", "done", "--store", store.location, "--json").out)
+    assert [row["seq"] for row in shown["rows"]] == [1, 2, 3, 4, 5, 6]
+    assert shown["rows"][2] == shown["rows"][2] | {"approved": True, "metadata": {"by": "ada"}}
+    assert [(each["name"], each["status"], each["result"]) for each in shown["effects"]] == [("pay", "done", "paid 10")]
+    assert shown["next"] == []
+
+
+def test_an_effect_whose_owner_died_in_its_body_is_called_unknown(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    elsewhere(held, "conftest.dies_in_an_effect(store).execute({}, 'r')")
+    assert (
+        "  charge  started, outcome unknown  at charge#1\n" in fastdur_here("show", "r", "--store", held.location).out
+    )
+
+
+def test_each_effect_has_its_line(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    Chain("twice", held).add_node("n", lambda state: {"paid": [pay(1), pay(2)]}).execute({}, "r")
+    said = fastdur_here("show", "r", "--store", held.location)
+    assert "effects\n  pay  done  at n#1\n  pay  done  at n#1\n" in said.out
+
+
+def test_a_child_names_its_parent(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    held.start_execution(Start("child", "inner", "chain", {}, {}, "token", "nobody", "parent", "node#1"))
+    assert "parent     parent at node#1\n" in fastdur_here("show", "child", "--store", held.location).out
+    assert "  child of parent\n" in fastdur_here("runs", "--store", held.location).out
+
+
+def test_nothing_is_to_be_done_for_a_run_that_has_completed(fastdur_here, store):
+    said = fastdur_here("show", "done", "--store", store.location)
+    assert said.out.endswith("  nothing: it has completed. chain.result('done') reads its outcome\n")
+
+
+@pytest.mark.case("S87")
+def test_the_refusal_is_the_same_in_process(fastdur_here, store):
+    said = fastdur_here("show", "nobody", "--store", store.location)
+    assert (said.code, said.err.startswith(f"fastdur: No run 'nobody' in {store.location}")) == (1, True)
+
+
+def test_changes_from_outside_and_a_reopening_are_told(fastdur_here, store):
+    with pytest.raises(ValueError, match="no money"):
+        refund(store).resume("broken", modified_state={"why": "again"})
+    assert "resumed      changed why\n" in fastdur_here("show", "broken", "--store", store.location).out
+    refund(store).resume("stopped", reopen=True)
+    assert "resumed      reopened\n" in fastdur_here("show", "stopped", "--store", store.location).out
+
+
+def test_an_output_key_is_the_key_that_changed(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    Chain("keyed", held).add_node("n", lambda state: 7, output_key="seven").execute({}, "r")
+    assert "n        node        completed    seven\n" in fastdur_here("show", "r", "--store", held.location).out
+
+
+@pytest.mark.case("S87")
+def test_a_run_that_is_not_there_is_not_found_in_a_named_store(fastdur_apart, store):
+    said = fastdur_apart("show", "nobody", "--store", store.location)
+    assert (said.code, said.out) == (1, "")
+    assert f"No run 'nobody' in {store.location}" in said.err
+
+
+def test_looking_changes_nothing(fastdur_here, store):
+    before = store.list_executions(), store.list("dead"), store.list_pending_interrupts()
+    for verb in (["runs"], *(["show", run] for run in ("dead", "waiting", "broken", "stopped", "done"))):
+        assert fastdur_here(*verb, "--store", store.location).code == 0
+    assert (store.list_executions(), store.list("dead"), store.list_pending_interrupts()) == before

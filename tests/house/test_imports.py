@@ -1,0 +1,39 @@
+"""Importing costs little: what is heavy is imported where it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"asyncio", "decimal", "psutil", "pydantic", "rich", "typer", "uuid"}
+DRIVERS = {"apsw", "psycopg", "sqlite3"}
+
+
+def loaded_by(statement: str, *, after: str) -> set[str]:
+    """The top-level modules that a fresh process loads for a statement, beyond those it loads for `after`."""
+    program = f"""
+import sys
+{after}
+before = set(sys.modules)
+{statement}
+print(*{{name.partition(".")[0] for name in set(sys.modules) - before}})
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_fastdur_loads_nothing_heavy():
+    assert loaded_by("import fastdur", after="") & HEAVY == set()
+
+
+def test_the_plugin_loads_only_pytest_and_the_standard_library():
+    loaded = loaded_by("import pytest_fastdur.plugin", after="import pytest")
+    assert loaded <= sys.stdlib_module_names | {"pytest_fastdur", "pytest", "_pytest", "pluggy"}
+    assert not loaded & DRIVERS
+
+
+@pytest.mark.parametrize("module", sorted(HEAVY))
+def test_the_measurement_sees_each_of_them(module):
+    assert module in loaded_by(f"import {module}", after="")

@@ -1,0 +1,33 @@
+"""A store in memory, and both ways to call a run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fastdur import SQLiteCheckpointer
+from fastdur._owner import calls
+
+
+@pytest.fixture
+def store():
+    """A store of its own; at the end no call under a claim on it is left in progress."""
+    made = SQLiteCheckpointer(":memory:")
+    yield made
+    left = [claim.execution_id for where, claim in calls._claims.values() if where is made]
+    made.close()
+    assert left == []
+
+
+@pytest.fixture(params=["sync", "async"])
+def go(request):
+    """Call a method of a runner in the one way or the other: `go(flow.execute)`."""
+
+    def in_place(method, *args, **options):
+        return method(*args, **options)
+
+    def on_a_loop(method, *args, **options):
+        return asyncio.run(getattr(method.__self__, f"a{method.__name__}")(*args, **options))
+
+    return in_place if request.param == "sync" else on_a_loop

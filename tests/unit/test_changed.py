@@ -1,0 +1,145 @@
+"""Whether a runner still fits what a run has done."""
+
+import pytest
+
+from fastdur import Chain, GraphChanged
+from fastdur._changed import check_graph
+from tests.unit.by_hand import chain, frame, question
+
+
+def yes(state):
+    return True
+
+
+def no(state):
+    return False
+
+
+class OtherKind(Chain):
+    kind = "team"
+
+
+def checked(before, after, tree, *, accept=False):
+    return check_graph(before.graph(), after, tree, accept=accept)
+
+
+def refusal(before, after, tree, *, accept=False):
+    with pytest.raises(GraphChanged) as refused:
+        checked(before, after, tree, accept=accept)
+    return str(refused.value)
+
+
+RAN_A = frame(visits={"a": 1}, due=["b"])
+FRESH = frame()
+IN_B = frame(visits={"a": 1}, due=["b"], children=[frame(place="b", visit=1, visits={"x": 1}, due=["y"])])
+
+
+def nested(*inner, **options):
+    return chain("a", ("b", chain(*inner, **options)))
+
+
+def test_an_unchanged_graph_needs_no_storing():
+    assert checked(chain("a", "b"), chain("a", "b"), RAN_A) is None
+    assert checked(chain("a", "b"), chain("a", "b"), RAN_A, accept=True) is None
+
+
+@pytest.mark.parametrize(
+    ("after", "tree"),
+    [
+        (chain("a", "b", "c"), RAN_A),
+        (chain("a", "b", "c", edges=[("a", "b"), ("b", "c", yes)]), RAN_A),
+        (chain("a", ("b", chain("x"))), RAN_A),
+        (chain("x", "a", "b", edges=[("a", "b")]), RAN_A),
+        (chain("a", "x", edges=[]), FRESH),
+    ],
+)
+def test_a_change_further_on_is_taken_and_the_new_graph_is_stored(after, tree):
+    assert checked(chain("a", "b"), after, tree) == after.graph()
+
+
+@pytest.mark.case("S73")
+@pytest.mark.parametrize("accept", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "tree", "names"),
+    [
+        (chain("a", "b"), chain("a", "c"), RAN_A, ["node 'b'", "not there"]),
+        (chain("a"), chain("b"), frame(due=["a"]), ["node 'a'", "not there"]),
+        (chain("a"), chain("b"), frame(due=[], route="a"), ["node 'a'", "not there"]),
+        (nested("x", "y"), nested("x", "z"), IN_B, ["node 'b/y'", "not there"]),
+        (nested("x", "y"), chain("a", "b"), IN_B, ["node 'b'", "inside which", "function"]),
+        (nested("x", "y"), chain("a"), frame(due=[], children=IN_B.children), ["node 'b'", "not there"]),
+        (
+            chain("a"),
+            chain("b", "a"),
+            frame(due=["b", "a"], questions=[question("a#1/1")]),
+            ["node 'a'", "asked a question"],
+        ),
+        (
+            chain("a"),
+            chain(("a", chain("x"))),
+            frame(due=["a"], questions=[question("a#1/1")]),
+            ["node 'a'", "asked a question"],
+        ),
+    ],
+)
+def test_an_address_the_run_stands_at_must_exist_whatever_is_accepted(before, after, tree, names, accept):
+    said = refusal(before, after, tree, accept=accept)
+    assert [name for name in [*names, "Nothing was consumed"] if name not in said] == []
+    assert ("accept_graph" in said) is not accept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "tree", "names"),
+    [
+        (chain("a", "b"), chain("a", "b", name="other"), FRESH, ["name", "'c'", "'other'"]),
+        (chain("a", "b"), OtherKind("c", False).add_node("a", yes), FRESH, ["kind", "'chain'", "'team'"]),
+        (chain("a", "b"), chain("b"), RAN_A, ["'a', which has run, is not there"]),
+        (chain("a", "b"), nested("x"), frame(visits={"b": 1}),
+         ["'b', which has run, was a function and is the chain 'c' with nodes ['x']"]),
+        (chain("b"), chain("a", "b", edges=[]), RAN_A, ["'a', which has run, was missing and is a function"]),
+        (nested("x"), nested("x", "y"), frame(visits={"b": 1}, due=["a"]), ["'b'", "['x']", "['x', 'y']"]),
+        (chain("a", "b"), chain("a", "b", edges=[("a", "b", yes)]), RAN_A, ["were to 'b' and are to 'b' when yes"]),
+        (
+            chain("a", "b", edges=[("a", "b", yes)]),
+            chain("a", "b", edges=[("a", "b", no)]),
+            RAN_A,
+            ["to 'b' when yes", "to 'b' when no"],
+        ),
+        (
+            chain("a", "b", edges=[("a", "b"), ("a", "a", yes, 2)]),
+            chain("a", "b", edges=[("a", "b"), ("a", "a", yes, 3)]),
+            RAN_A,
+            ["at most 2 times", "at most 3 times"],
+        ),
+        (chain("a", "b"), chain("a", "b", edges=[]), RAN_A, ["were to 'b' and are none"]),
+        (nested("x", "y"), nested("x", "y", edges=[]), IN_B, ["edges out of 'b/x'"]),
+        (nested("x", "y"), chain("a", ("b", OtherKind("c", False).add_node("x", yes).add_node("y", yes))), IN_B,
+         ["'b' was the chain 'c'", "and is the team 'c'"]),
+        (chain("a", "b"), nested("x", "y"), IN_B, ["'b' was a function and is the chain 'c'"]),
+    ],
+)  # fmt: skip
+def test_what_has_run_must_be_as_it_was_unless_the_new_graph_is_accepted(before, after, tree, names):
+    after.validate()
+    said = refusal(before, after, tree)
+    assert [name for name in [*names, "accept_graph=True"] if name not in said] == []
+    assert checked(before, after, tree, accept=True) == after.graph()
+
+
+def test_a_question_fits_the_node_that_asked_it():
+    asking = frame(due=["b"], visits={"a": 1}, questions=[question("b#1/1")])
+    assert checked(chain("a", "b"), chain("a", "b"), asking) is None
+
+
+def test_a_question_of_a_nested_chain_is_looked_for_there():
+    inside = frame(place="b", visit=1, questions=[question("b#1/x#1/1")])
+    asking = frame(due=["b"], visits={"a": 1}, children=[inside])
+    assert checked(nested("x"), nested("x"), asking) is None
+    assert "node 'b/x'" in refusal(nested("x"), nested("w", "x"), asking, accept=True)
+
+
+def test_a_nested_chain_may_have_another_name():
+    assert checked(nested("x", "y"), nested("x", "y", name="new"), IN_B) is not None
+
+
+def test_a_node_that_ran_and_whose_absence_was_accepted_before_is_not_missed_again():
+    assert checked(chain("b"), chain("b"), RAN_A) is None

@@ -1,0 +1,956 @@
+"""`@idempotent`: which calls are one, what is recorded, what is answered, and when a body runs again."""
+
+import asyncio
+import contextvars
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+import pydantic
+import pytest
+
+from fastdur import (
+    Chain,
+    EffectDeadlock,
+    EffectFailed,
+    IdempotencyError,
+    IdempotencyMismatch,
+    NodeIsAsync,
+    NodeResultError,
+    Resume,
+    ScopeLost,
+    SimulatedCrash,
+    idempotent,
+    interrupt,
+    observe,
+)
+from fastdur.idempotent import binder, frozen_failure, replayed_failure
+from fastdur.records import EffectRecord
+from tests.unit.running import WAIT, Gate, at, attempts, flow, raising
+
+DIE = raising(SimulatedCrash())
+
+
+def in_a_run(store, body, go=lambda method, *args: method(*args)):
+    """Run `body()` in a node and return what it returns."""
+    return go(Chain("c", store).add_node("a", lambda state: body(), output_key="out").execute).output
+
+
+def counting(calls, **options):
+    """An effect that writes down its arguments and returns how often it was called."""
+
+    def pay(*args, **kwargs):
+        calls.append((args, kwargs))
+        return len(calls)
+
+    return idempotent(**options)(pay) if options else idempotent(pay)
+
+
+# -- what may be decorated -----------------------------------------------------------------------------------------------
+
+
+def items():
+    yield 1
+
+
+async def async_items():
+    yield 1
+
+
+class Paid:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        (items, "generator"),
+        (async_items, "generator"),
+        (Paid, "not <class"),
+        (None, "not None"),
+        (5, "not 5"),
+        (functools.partial(len, "x"), "name="),
+    ],
+)
+def test_what_is_no_function_with_a_result_and_a_name_is_refused(what, says):
+    with pytest.raises(TypeError, match=says):
+        idempotent()(what)
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(ValueError, match="'raise'"):
+        idempotent(on_unknown="raise")
+
+
+def test_a_decorated_function_is_still_the_function():
+    @idempotent
+    def pay(amount: int) -> int:
+        """Pay."""
+        return amount
+
+    @idempotent
+    async def apay(amount: int) -> int:
+        return amount
+
+    assert (pay.__name__, pay.__doc__, pay.__wrapped__(5)) == ("pay", "Pay.", 5)
+    assert asyncio.iscoroutinefunction(apay)
+
+
+def test_outside_a_run_it_runs_plainly_every_time():
+    calls = []
+    pay = counting(calls)
+    assert [pay(1), pay(1)] == [1, 2]
+
+    @idempotent
+    async def apay():
+        return 7
+
+    assert asyncio.run(apay()) == 7
+
+
+def test_required_refuses_outside_a_run(store, go):
+    calls = []
+    pay = counting(calls, required=True)
+
+    @idempotent(required=True)
+    async def apay():
+        calls.append(1)
+
+    with pytest.raises(ScopeLost, match="required=True"):
+        pay(1)
+    with pytest.raises(ScopeLost):
+        asyncio.run(apay())
+    assert calls == []
+    assert in_a_run(store, lambda: pay(1), go) == 1
+
+
+class Caller:
+    def __call__(self, amount):
+        return amount
+
+
+def test_a_partial_and_an_object_with_a_call_are_effects_once_they_have_a_name(store, go):
+    calls = []
+
+    def pay(a, b):
+        calls.append((a, b))
+        return a + b
+
+    bound = idempotent(name="pay")(functools.partial(pay, 1))
+    caller = idempotent(name="caller")(Caller())
+    assert in_a_run(store, lambda: [bound(2), bound(b=2), caller(5), caller(5)], go) == [3, 3, 5, 5]
+    assert calls == [(1, 2)]
+
+
+def test_a_partial_of_an_async_function_is_awaited(store):
+    async def pay(a, b):
+        return a + b
+
+    bound = idempotent(name="pay")(functools.partial(pay, 1))
+
+    async def a(state):
+        return {"paid": await bound(2)}
+
+    assert asyncio.run(flow(store, a).aexecute()).output == {"paid": 3}
+
+
+# -- which calls are one -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("S17")
+def test_one_call_is_one_however_its_arguments_are_written(store, go):
+    calls = []
+
+    @idempotent
+    def pay(amount, currency="EUR", *rest, tip=0, **more):
+        calls.append(amount)
+        return len(calls)
+
+    def body():
+        return [
+            pay(5), pay(amount=5), pay(5, "EUR"), pay(5, currency="EUR"), pay(5, tip=0), pay(currency="EUR", amount=5),
+            pay(5, "EUR", 1), pay(5, x=1, y=2), pay(5, y=2, x=1), pay(5, tip=1),
+        ]  # fmt: skip
+
+    assert in_a_run(store, body, go) == [1, 1, 1, 1, 1, 1, 2, 3, 3, 4]
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass
+class Order:
+    number: int
+
+
+@dataclass
+class Invoice:
+    number: int
+
+
+class Model(pydantic.BaseModel):
+    number: int
+
+
+DIFFERENT = [
+    1, 1.0, True, "1", b"1", None, 0, -0.0, 0.0, "", [], {}, (), [1], (1,), {1}, frozenset({1}), {"1": 1}, {1: 1},
+    Order(1), Invoice(1), Model(number=1), Order(2), Colour.RED, datetime(2024, 1, 1, tzinfo=UTC),
+]  # fmt: skip
+
+
+@pytest.mark.case("S17")
+def test_values_of_different_types_are_different_calls_and_equal_ones_the_same(store, go):
+    calls = []
+    pay = counting(calls)
+
+    def body():
+        return [pay(value) for value in DIFFERENT] + [pay(value) for value in DIFFERENT]
+
+    count = len(DIFFERENT)
+    assert in_a_run(store, body, go) == [*range(1, count + 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "says"),
+    [
+        ((5, 6, 7, 8), {}, "too many positional"),
+        ((), {}, "missing"),
+        ((5,), {"amount": 6}, "multiple values"),
+        ((5,), {"tipp": 6}, "missing|unexpected"),
+        ((5, 6), {"tipp": 6}, "unexpected"),
+    ],
+)
+def test_arguments_that_a_call_does_not_take_are_refused_before_anything_is_recorded(store, go, args, kwargs, says):
+    calls = []
+
+    @idempotent
+    def pay(amount, tip, note=""):
+        calls.append(1)
+
+    with pytest.raises(TypeError, match=says):
+        in_a_run(store, lambda: pay(*args, **kwargs), go)
+    assert (calls, store.list_idempotent(store.list_executions()[0].execution_id)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "kwargs", "bound"),
+    [
+        (lambda a, b=2: None, (1,), {}, {"a": 1, "b": 2}),
+        (lambda a, b=2: None, (), {"b": 3, "a": 1}, {"a": 1, "b": 3}),
+        (lambda a, b=2: None, (1, 3), {}, {"a": 1, "b": 3}),
+        (lambda *a, **b: None, (1, 2), {"c": 3}, {"a": (1, 2), "b": {"c": 3}}),
+        (lambda a, /, *, b: None, (1,), {"b": 2}, {"a": 1, "b": 2}),
+        (lambda: None, (), {}, {}),
+    ],
+)
+def test_a_call_is_bound_by_name_with_its_defaults(fn, args, kwargs, bound):
+    assert binder(fn)(*args, **kwargs) == bound
+
+
+@dataclass
+class Account:
+    owner: str
+
+    @idempotent
+    def pay(self, amount):
+        CALLS.append((self.owner, amount))
+        return len(CALLS)
+
+
+class Wallet(pydantic.BaseModel):
+    owner: str
+
+    @idempotent
+    def pay(self, amount):
+        CALLS.append((self.owner, amount))
+        return len(CALLS)
+
+
+class Plain:
+    @idempotent
+    def pay(self, amount):
+        CALLS.append(amount)
+
+    @idempotent(key_fn=lambda self, amount: amount)
+    def keyed(self, amount):
+        CALLS.append(amount)
+        return len(CALLS)
+
+
+CALLS = []
+
+
+@pytest.mark.case("S17")
+@pytest.mark.parametrize("kind", [Account, Wallet])
+def test_a_method_counts_with_the_values_of_its_object(store, go, kind):
+    CALLS.clear()
+
+    def body():
+        one, same, other = kind(owner="ada"), kind(owner="ada"), kind(owner="bob")
+        return [one.pay(5), same.pay(5), other.pay(5), one.pay(6)]
+
+    assert in_a_run(store, body, go) == [1, 1, 2, 3]
+
+
+def test_a_method_of_an_object_without_values_is_refused_unless_a_key_function_tells_what_counts(store, go):
+    CALLS.clear()
+    with pytest.raises(IdempotencyError, match="key_fn="):
+        in_a_run(store, lambda: Plain().pay(5), go)
+    assert CALLS == []
+    assert in_a_run(store, lambda: [Plain().keyed(5), Plain().keyed(5), Plain().keyed(6)], go) == [1, 1, 2]
+
+
+def test_an_argument_that_has_no_form_is_refused_by_name_before_the_body(store, go):
+    calls = []
+    pay = counting(calls)
+    with pytest.raises(IdempotencyError, match=r"lock.*key_fn=") as refused:
+        in_a_run(store, lambda: pay(threading.Lock()), go)
+    assert (calls, attempts(store, "r")) == ([], [])
+    assert refused.value.__cause__ is not None
+
+
+MODULE = """
+from fastdur import idempotent
+calls = []
+
+@idempotent
+def pay(amount):
+    calls.append(amount)
+    return __name__
+"""
+
+
+@pytest.mark.case("S17")
+def test_functions_of_one_name_in_two_modules_are_two_effects(store, go):
+    modules = [{"__name__": name} for name in ("shop", "bank")]
+    for module in modules:
+        exec(MODULE, module)
+    assert in_a_run(store, lambda: [module["pay"](5) for module in modules * 2], go) == ["shop", "bank"] * 2
+    assert [module["calls"] for module in modules] == [[5], [5]]
+
+
+def test_two_functions_of_one_name_in_one_lifetime_are_refused_saying_name(store, go):
+    def make(value):
+        @idempotent
+        def pay():
+            return value
+
+        return pay
+
+    def body():
+        return [make(1)(), make(2)()]
+
+    with pytest.raises(IdempotencyError, match="name="):
+        in_a_run(store, body, go)
+
+    def a(state):
+        return {"a": make(1)()}
+
+    def b(state):
+        return {"b": make(2)()}
+
+    with pytest.raises(IdempotencyError, match="name="):
+        go(flow(store, a, b).execute)
+
+
+def test_functions_made_anew_are_told_apart_by_name_and_a_retry_may_make_them_anew(store, go):
+    def make(number):
+        return idempotent(name=f"pay {number}")(lambda: number)
+
+    assert in_a_run(store, lambda: [make(number)() for number in range(3)], go) == [0, 1, 2]
+    tries = []
+
+    def a(state):
+        tries.append(1)
+        paid = make(7)()
+        if len(tries) == 1:
+            raise ValueError
+        return {"paid": paid}
+
+    assert go(flow(store, a, retry=1).execute).output == {"paid": 7}
+
+
+def test_a_resumed_node_may_make_its_functions_anew(store, go):
+    calls = []
+
+    def a(state):
+        @idempotent
+        def pay():
+            calls.append(1)
+            return len(calls)
+
+        return {"paid": pay(), "answer": interrupt("ok?").approved}
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    assert go(made.resume, "r", Resume(True)).output == {"paid": 1, "answer": True}
+
+
+# -- key functions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_function_says_what_tells_calls_apart(store, go):
+    calls = []
+    pay = counting(calls, key_fn=lambda order, note=None: order)
+    assert in_a_run(store, lambda: [pay("A"), pay("B"), pay("A")], go) == [1, 2, 1]
+
+
+@pytest.mark.case("S19")
+def test_one_key_for_two_calls_is_refused_and_neither_runs_nor_answers(store, go):
+    calls = []
+    pay = counting(calls, key_fn=lambda amount: "always")
+
+    def body():
+        pay(1)
+        pay(2)
+
+    with pytest.raises(IdempotencyMismatch, match="pay"):
+        in_a_run(store, body, go)
+    assert len(calls) == 1
+
+
+def test_an_argument_without_a_form_counts_with_its_class_under_a_key_function(store, go):
+    @idempotent(key_fn=lambda thing: "one")
+    def pay(thing):
+        return type(thing).__name__
+
+    lock = threading.Lock()
+    assert in_a_run(store, lambda: [pay(lock), pay(threading.Lock())], go) == ["lock", "lock"]
+    with pytest.raises(IdempotencyMismatch):
+        in_a_run(store, lambda: [pay(lock), pay(threading.Event())], go)
+
+
+def test_a_key_that_has_no_form_is_refused(store, go):
+    with pytest.raises(IdempotencyError, match="key_fn of"):
+        in_a_run(store, lambda: counting([], key_fn=lambda: threading.Lock())(), go)
+
+
+# -- results -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", {}, [], (), 0.0, b"", {"deep": [(1, {2})]}])
+def test_whatever_is_returned_is_a_result_and_the_body_does_not_run_again(store, go, value):
+    calls = []
+
+    @idempotent
+    def pay():
+        calls.append(1)
+        return value
+
+    def a(state):
+        got = [pay(), pay()]
+        assert [type(each) for each in got] == [type(value)] * 2
+        return {"got": got, "answer": interrupt("ok?").approved}
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    assert go(made.resume, "r", Resume(True)).output == {"got": [value, value], "answer": True}
+    assert calls == [1]
+
+
+def test_a_result_is_the_stored_one_from_the_first_call_on(store, go):
+    kept = {"n": [1]}
+
+    @idempotent
+    def pay():
+        return kept
+
+    def body():
+        first = pay()
+        first["n"].append(2)
+        return [first is kept, pay()]
+
+    assert in_a_run(store, body, go) == [False, {"n": [1]}]
+
+
+def test_a_result_that_cannot_be_stored_is_recorded_as_done_and_the_body_never_runs_again(store, go):
+    calls = []
+
+    @idempotent
+    def pay():
+        calls.append(1)
+        return threading.Lock()
+
+    def a(state):
+        pay()
+
+    made = flow(store, a, retry=2)
+    for call in (lambda: go(made.execute, execution_id="r"), lambda: go(made.resume, "r")):
+        with pytest.raises(IdempotencyError, match=r"result of .*pay.*The effect has happened"):
+            call()
+    assert (calls, attempts(store)) == ([1], [("pay", "unstorable")])
+
+
+def test_a_node_that_catches_the_refusal_gets_it_from_the_record_too(store, go):
+    @idempotent
+    def pay():
+        return threading.Lock()
+
+    def body():
+        said = []
+        for _ in range(2):
+            with pytest.raises(IdempotencyError) as refused:
+                pay()
+            said.append(str(refused.value))
+        return said[0] == said[1]
+
+    assert in_a_run(store, body, go) is True
+
+
+@pytest.mark.case("S21")
+def test_an_async_effect_is_awaited_and_the_awaited_value_is_recorded(store):
+    calls = []
+
+    @idempotent
+    async def pay():
+        calls.append(1)
+        await asyncio.sleep(0)
+        return "paid"
+
+    async def a(state):
+        return {"paid": [await pay(), await pay()], "answer": interrupt("ok?").approved}
+
+    made = flow(store, a)
+    asyncio.run(made.aexecute(execution_id="r"))
+    assert asyncio.run(made.aresume("r", Resume(True))).output["paid"] == ["paid", "paid"]
+    assert calls == [1]
+
+
+def test_a_sync_effect_that_returns_a_coroutine_is_refused_and_nothing_is_left_unawaited(store, go):
+    async def later():
+        return 1
+
+    @idempotent
+    def pay():
+        return later()
+
+    with pytest.raises(NodeIsAsync, match="pay"):
+        in_a_run(store, pay, go)
+
+
+def test_a_hit_that_is_no_replay_is_noted_in_the_row(store, go):
+    pay = counting([], name="pay")
+
+    def once(state):
+        pay(1)
+
+    def twice(state):
+        pay(2)
+        pay(2)
+
+    def again(state):
+        pay(1)
+
+    go(flow(store, once, twice, again).execute, execution_id="r")
+    assert [row.extra for row in store.list("r")][:3] == [{}, {"hits": ["pay"]}, {"hits": ["pay"]}]
+
+
+def test_a_replay_is_not_noted(store, go):
+    pay = counting([], name="pay")
+
+    def a(state):
+        pay(1)
+        interrupt("ok?")
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    go(made.resume, "r", Resume(True))
+    assert store.list("r")[-2].extra == {}
+
+
+# -- failures ------------------------------------------------------------------------------------------------------------
+
+
+class Declined(Exception):
+    pass
+
+
+def failing(calls, times, error):
+    @idempotent
+    def pay():
+        calls.append(1)
+        if len(calls) <= times:
+            raise error
+        return len(calls)
+
+    return pay
+
+
+@pytest.mark.case("S18")
+def test_a_body_that_failed_runs_again_after_the_run_has_failed(store, go):
+    calls = []
+    pay = failing(calls, 1, Declined("no"))
+
+    def a(state):
+        return {"paid": pay()}
+
+    made = flow(store, a)
+    with pytest.raises(Declined):
+        go(made.execute, execution_id="r")
+    assert attempts(store) == []
+    assert go(made.resume, "r").output == {"paid": 2}
+    assert attempts(store) == [("pay", "done")]
+
+
+def test_a_body_that_failed_runs_again_in_a_retry(store, go):
+    calls = []
+    pay = failing(calls, 2, Declined("no"))
+
+    def a(state):
+        return {"paid": pay()}
+
+    assert go(flow(store, a, retry=2).execute).output == {"paid": 3}
+
+
+@pytest.mark.parametrize(
+    ("error", "comes_back"),
+    [
+        (KeyError("k"), KeyError),
+        (FileNotFoundError(2, "gone"), FileNotFoundError),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), UnicodeDecodeError),
+        (Declined("no"), EffectFailed),
+        (ValueError(threading.Lock()), EffectFailed),
+        (ExceptionGroup("all", [ValueError()]), EffectFailed),
+    ],
+)
+def test_a_failure_that_the_node_caught_is_replayed_after_a_crash_without_running_the_body(store, go, error, comes_back):
+    calls, caught = [], []
+    pay = failing(calls, 1, error)
+
+    def a(state):
+        try:
+            pay()
+        except Exception as failure:
+            caught.append(failure)
+        return {"paid": False}
+
+    made = flow(store, a)
+    with at("before append a", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, execution_id="r")
+    assert attempts(store) == [("pay", "failed")]
+    assert go(made.resume, "r").output == {"paid": False}
+    assert (len(calls), type(caught[1])) == (1, comes_back)
+    if comes_back is EffectFailed:
+        assert caught[1].type_name == f"{type(error).__module__}.{type(error).__qualname__}"
+        assert caught[1].type_name in str(caught[1])
+    else:
+        assert caught[1].args == error.args
+
+
+def test_a_failure_is_replayed_once_and_to_its_own_visit_only(store, go):
+    calls = []
+    pay = failing(calls, 1, Declined("no"))
+
+    def a(state):
+        paid = []
+        for _ in range(2):
+            try:
+                paid.append(pay())
+            except (Declined, EffectFailed):
+                paid.append("failed")
+        return {"paid": paid}
+
+    made = flow(store, a)
+    with at("after effect end pay@a", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, execution_id="r")
+    assert go(made.resume, "r").output == {"paid": ["failed", 2]}
+
+
+def test_a_replayed_failure_that_the_node_does_not_catch_costs_a_retry_as_it_did(store, go):
+    calls = []
+    pay = failing(calls, 1, Declined("no"))
+
+    def a(state):
+        return {"paid": pay()}
+
+    made = flow(store, a, retry=1)
+    with at("after effect end pay@a", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, execution_id="r")
+    assert go(made.resume, "r").output == {"paid": 2}
+
+
+def test_what_ends_a_process_leaves_the_effect_unknown_and_the_body_runs_again(store, go):
+    calls = []
+    pay = failing(calls, 1, KeyboardInterrupt())
+
+    def a(state):
+        return {"paid": pay()}
+
+    made = flow(store, a)
+    with pytest.raises(KeyboardInterrupt):
+        go(made.execute, execution_id="r")
+    assert attempts(store) == [("pay", "started")]
+    assert go(made.resume, "r").output == {"paid": 2}
+
+
+def test_an_error_of_fastdur_in_a_body_is_no_recorded_failure(store, go):
+    @idempotent
+    def pay():
+        raise NodeResultError("mine")
+
+    with pytest.raises(NodeResultError):
+        in_a_run(store, pay, go)
+    assert attempts(store, store.list_executions()[0].execution_id) == [("pay", "started")]
+
+
+def test_a_failure_whose_text_cannot_be_read_is_recorded_and_replayed_all_the_same():
+    class Mute(Exception):
+        def __str__(self):
+            raise TypeError
+
+    record = EffectRecord("k", "pay", "digest", "failed", "a1", "a#1", error=frozen_failure(Mute()))
+    assert "cannot be read" in str(replayed_failure(record))
+
+
+def test_a_name_among_the_builtins_that_is_no_exception_is_not_called():
+    record = EffectRecord("k", "pay", "digest", "failed", "a1", "a#1", error=["builtins.print", "text", ["x"]])
+    assert type(replayed_failure(record)) is EffectFailed
+    record = EffectRecord("k", "pay", "digest", "failed", "a1", "a#1", error=["builtins.KeyboardInterrupt", "", []])
+    assert type(replayed_failure(record)) is EffectFailed
+
+
+# -- crashes around the body ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "bodies"),
+    [
+        ("before effect begin pay@a", 1),
+        ("after effect begin pay@a", 1),
+        ("before effect pay@a", 1),
+        ("after effect pay@a", 2),
+        ("before effect end pay@a", 2),
+        ("after effect end pay@a", 1),
+    ],
+)
+def test_only_between_a_body_and_its_record_a_crash_repeats_it(store, go, where, bodies):
+    calls = []
+    pay = counting(calls)
+
+    def a(state):
+        return {"paid": pay()}
+
+    made = flow(store, a)
+    with at(where, DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, execution_id="r")
+    go(made.resume, "r")
+    assert len(calls) == bodies
+
+
+# -- in flight -----------------------------------------------------------------------------------------------------------
+
+
+def in_threads(count, fn):
+    """Call `fn` in threads that know the scope; what each returned or raised."""
+
+    def call(context):
+        try:
+            return context.run(fn)
+        except Exception as error:
+            return type(error)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, [contextvars.copy_context() for _ in range(count)]))
+
+
+def test_equal_calls_in_threads_run_the_body_once_and_share_its_result(store, go):
+    calls, waiting, everyone = [], threading.Semaphore(0), threading.Barrier(8)
+
+    @idempotent
+    def pay():
+        calls.append(1)
+        for _ in range(7):
+            assert waiting.acquire(timeout=WAIT)
+        return {"n": len(calls)}
+
+    def call():
+        everyone.wait(WAIT)
+        return pay()
+
+    def a(state):
+        return {"paid": in_threads(8, call)}
+
+    def count(boundary):
+        if str(boundary).startswith("before effect wait pay@a"):
+            waiting.release()
+
+    with observe(count, store):
+        assert go(flow(store, a).execute).output == {"paid": [{"n": 1}] * 8}
+    assert calls == [1]
+
+
+def test_equal_calls_in_tasks_run_the_body_once_and_share_its_result(store):
+    calls = []
+
+    @idempotent
+    async def pay():
+        calls.append(1)
+        await asyncio.sleep(0)
+        return {"n": len(calls)}
+
+    async def a(state):
+        return {"paid": await asyncio.gather(*(pay() for _ in range(8)))}
+
+    assert asyncio.run(flow(store, a).aexecute()).output == {"paid": [{"n": 1}] * 8}
+    assert calls == [1]
+
+
+def test_when_the_body_in_flight_fails_the_next_in_line_runs_it(store):
+    calls = []
+
+    @idempotent
+    async def pay():
+        calls.append(1)
+        await asyncio.sleep(0)
+        if len(calls) < 3:
+            raise ValueError(len(calls))
+        return len(calls)
+
+    async def a(state):
+        got = await asyncio.gather(*(pay() for _ in range(5)), return_exceptions=True)
+        return {"paid": [each if type(each) is int else -each.args[0] for each in got]}
+
+    assert sorted(asyncio.run(flow(store, a).aexecute()).output["paid"]) == [-2, -1, 3, 3, 3]
+    assert len(calls) == 3
+
+
+def test_a_call_that_lands_between_the_look_and_the_wait_is_not_waited_for(store):
+    gate = Gate()
+
+    @idempotent
+    def pay():
+        gate()
+        return 1
+
+    def a(state):
+        first.append(pool.submit(contextvars.copy_context().run, pay))
+        assert gate.reached.wait(WAIT)
+        return {"paid": pay()}
+
+    def land():
+        gate.opened.set()
+        first[0].result(WAIT)
+
+    first = []
+    with ThreadPoolExecutor(1) as pool, at("before effect wait pay@a", land):
+        assert flow(store, a).execute().output == {"paid": 1}
+
+
+def test_an_async_call_that_lands_between_the_look_and_the_wait_is_not_waited_for(store):
+    gate = Gate()
+
+    @idempotent
+    async def pay():
+        gate()
+        return 1
+
+    async def a(state):
+        first.append(pool.submit(contextvars.copy_context().run, asyncio.run, pay()))
+        assert await asyncio.to_thread(gate.reached.wait, WAIT)
+        return {"paid": await pay()}
+
+    def land():
+        gate.opened.set()
+        first[0].result(WAIT)
+
+    first = []
+    with ThreadPoolExecutor(1) as pool, at("before effect wait pay@a", land):
+        assert asyncio.run(flow(store, a).aexecute()).output == {"paid": 1}
+
+
+def test_an_effect_that_waits_for_itself_is_refused(store, go):
+    @idempotent
+    def pay():
+        return pay()
+
+    with pytest.raises(EffectDeadlock, match="in flight"):
+        in_a_run(store, pay, go)
+
+
+def test_two_async_effects_that_wait_for_each_other_are_refused(store):
+    both = []
+
+    @idempotent
+    async def one():
+        both.append(1)
+        while len(both) < 2:
+            await asyncio.sleep(0)
+        return await two()
+
+    @idempotent
+    async def two():
+        both.append(2)
+        while len(both) < 2:
+            await asyncio.sleep(0)
+        return await one()
+
+    async def a(state):
+        got = await asyncio.gather(one(), two(), return_exceptions=True)
+        return {"refused": [type(each) is EffectDeadlock for each in got]}
+
+    assert True in asyncio.run(flow(store, a).aexecute()).output["refused"]
+
+
+def test_an_async_body_that_was_cancelled_runs_again_when_it_is_called_again(store):
+    calls = []
+
+    @idempotent
+    async def pay():
+        calls.append(1)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+        return len(calls)
+
+    async def a(state):
+        task = asyncio.ensure_future(pay())
+        while not calls:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return {"paid": await pay()}
+
+    assert asyncio.run(flow(store, a).aexecute(execution_id="r")).output == {"paid": 2}
+    assert attempts(store) == [("pay", "done")]
+
+
+def test_a_sync_effect_may_be_called_on_the_event_loop(store):
+    pay = counting([])
+
+    async def a(state):
+        return {"paid": [pay(1), pay(1)]}
+
+    assert asyncio.run(flow(store, a).aexecute()).output == {"paid": [1, 1]}
+
+
+def test_an_effect_may_call_another_and_a_recorded_one(store, go):
+    @idempotent
+    def inner():
+        return 1
+
+    @idempotent
+    def outer():
+        return [inner(), inner()]
+
+    assert in_a_run(store, lambda: [outer(), inner()], go) == [[1, 1], 1]
+
+
+def test_a_record_that_another_lifetime_wrote_meanwhile_answers(store, go):
+    calls = []
+    pay = counting(calls)
+    begin = store.begin_idempotent
+
+    def begin_late(claim, record):
+        store.begin_idempotent = begin
+        begin(claim, record)
+        store.put_idempotent(claim, EffectRecord(record.key, record.name, record.args, "done", record.attempt, "a#1", 7))
+        return begin(claim, EffectRecord(record.key, record.name, record.args, "started", "late", "a#1"))
+
+    store.begin_idempotent = begin_late
+    assert in_a_run(store, lambda: [pay(), pay()], go) == [7, 7]
+    assert calls == []
+
