@@ -97,7 +97,7 @@ class Payments:
         payments: list[Payment] = self._ask("GET", f"/{kind}{query}")
         return payments
 
-    def _ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:  # noqa: ANN401 - JSON
+    def _ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:  # JSON
         headers = {"Content-Type": "application/json", "Connection": "close"}
         if key is not None:
             headers["Idempotency-Key"] = key

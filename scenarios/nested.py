@@ -119,7 +119,7 @@ def broken_swallowed(checkpointer: Checkpointer, payments_url: str, wrap: Wrap =
     def careless(state: State) -> State:
         try:
             return review(state)
-        except BaseException:  # noqa: BLE001 - this is the mistake
+        except BaseException:  # this is the mistake
             return {"cleared_by": dict.fromkeys(DEPARTMENTS, "nobody")}
 
     return chain(checkpointer, payments_url, wrap, reviewing=careless)

@@ -121,7 +121,7 @@ class Books:
         self._file.flush()
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a fault of the server
+class Refusal(Exception):  # an answer, not a fault of the server
     """What the server answers instead of doing it."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -140,7 +140,7 @@ class Server(ThreadingMixIn, TCPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.books = books
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - socketserver's signature
+    def handle_error(self, request: Any, client_address: Any) -> None:  # socketserver's signature
         """Say nothing of a client that is gone."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

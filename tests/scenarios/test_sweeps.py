@@ -1,0 +1,78 @@
+"""Each scenario is crashed at every boundary: the right one holds, its broken twins are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_fastdur.sweep import explore
+from scenarios import invoice_loop, nested, refund
+from scenarios.payments import PaymentServer
+from scenarios.stories import SCENARIOS, boundaries, boundaries_file, story
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with PaymentServer() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_boundaries_of_a_scenario_are_those_in_its_list(name, server):
+    assert boundaries(name, server) == boundaries_file(name).read_text(), "python -m scenarios.stories writes it anew"
+
+
+@pytest.mark.parametrize("fault", ["crash", "raise", "kill"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_holds_whatever_fault_strikes_it_at_whatever_boundary(name, fault, server):
+    report = explore(story(SCENARIOS[name], server), (fault,))
+    assert report.ok, report.render()
+    # Every boundary of the list, before and after, has had its fault.
+    assert report.points == len(boundaries_file(name).read_text().splitlines())
+
+
+def test_a_refund_holds_when_its_recovery_is_crashed_too_at_whatever_boundary(server):
+    report = explore(story(refund, server), ("crash",), depth=2)
+    assert report.ok, report.render()
+    assert report.pairs > 500
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("fault", ["crash", "raise", "kill"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_holds_for_every_pair_of_faults(name, fault, server):
+    report = explore(story(SCENARIOS[name], server), (fault,), depth=2)
+    assert report.ok, report.render()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "twin", "verdict"),
+    [
+        (refund, refund.broken_no_idempotent, "FD07"),
+        (refund, refund.broken_no_key, "FD07"),
+        (invoice_loop, invoice_loop.broken_counter, "FD09"),
+        (invoice_loop, invoice_loop.broken_dice, "FD09"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+@pytest.mark.parametrize("fault", ["crash", "kill"])
+def test_a_broken_twin_is_found_and_the_promise_it_breaks_is_named(scenario, twin, verdict, fault, server):
+    report = explore(story(scenario, server, twin), (fault,))
+    assert verdict in [finding.code for finding in report.findings], report.render()
+    # The line that is printed with a finding finds it again.
+    finding = next(each for each in report.findings if each.code == verdict)
+    again = explore(story(scenario, server, twin), replay=finding.token)
+    assert [each.code for each in again.findings] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "twin", "said"),
+    [
+        (refund, refund.broken_clock, "not deterministic"),
+        (nested, nested.broken_swallowed, "InterruptSwallowed"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_twin_that_cannot_be_played_twice_alike_stops_the_sweep_with_the_reason(scenario, twin, said, server):
+    report = explore(story(scenario, server, twin))
+    assert not report.ok
+    assert said in report.render()
