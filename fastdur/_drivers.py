@@ -72,6 +72,7 @@ class Lifetime:
         self.memory = Memory()
         self.claim: Claim | None = None
         self.lingering: set[Detached] = set()
+        self._inside: set[object] = set()
         self._over = False
         self._pid = os.getpid()
         self._observers = observers_of(store)
@@ -107,14 +108,26 @@ class Lifetime:
         return answer
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
-        """Perform a small generator from inside user code."""
-        return run(steps, self._inside(node, self.perform))
+        """Perform a small generator from inside user code. While it is at it, the claim is kept."""
+        self._inside.add(steps)
+        try:
+            return run(steps, self._checking(node, self.perform))
+        finally:
+            self._inside.discard(steps)
+            if self._over:
+                self.leave()
 
     async def aonce(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
         """The same on the event loop."""
-        return await arun(steps, self._inside(node, self.aperform))
+        self._inside.add(steps)
+        try:
+            return await arun(steps, self._checking(node, self.aperform))
+        finally:
+            self._inside.discard(steps)
+            if self._over:
+                await self.aleave()
 
-    def _inside(self, node: NodeCall, perform: Callable[[Effect[Any]], Any]) -> Callable[[Effect[Any]], Any]:
+    def _checking(self, node: NodeCall, perform: Callable[[Effect[Any]], Any]) -> Callable[[Effect[Any]], Any]:
         """`perform`, refusing to begin an effect after the node has ended: a body under way may still record itself."""
 
         def checked(effect: Effect[Any]) -> Any:
@@ -224,7 +237,11 @@ class Lifetime:
 
     def must_release(self) -> bool:
         """Whether the call has ended with a claim that no write gave up."""
-        return self.claim is not None and not self.poisoned and not self.lingering and self._pid == os.getpid()
+        return self.claim is not None and not self.poisoned and not self.at_work() and self._pid == os.getpid()
+
+    def at_work(self) -> bool:
+        """Whether a call of user code, or an effect, still executes although its node has ended."""
+        return bool(self.lingering or self._inside)
 
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""

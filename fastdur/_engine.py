@@ -36,7 +36,7 @@ from fastdur._steps import (
     without_leaf,
     without_visits,
 )
-from fastdur.errors import AlreadyResumed, UnknownInterrupt
+from fastdur.errors import AlreadyResumed, StoreCorrupt, UnknownInterrupt
 from fastdur.records import Frame, RunResult, frozen_answer, stored_result
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ def start(root: Machine, execution_id: str, data: State) -> Steps:
 
 def resume(root: Machine, request: Request) -> Steps:
     """Claim a stored run and walk on from its newest frames."""
+    before: Reading | None = None
     while True:
         reading = yield from Look(request.execution_id)
+        before = _moved(before, reading)
         frame = newest_frame(reading, root)
         entry = yield from _entry(reading, request, frame)
         newer = check_graph(reading.head.graph, root, frame, accept=request.accept_graph)
@@ -94,8 +96,10 @@ def resume(root: Machine, request: Request) -> Steps:
 def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any, None]:
     """Record an answer without running anything."""
     request = Request(execution_id, value)
+    before: Reading | None = None
     while True:
         reading = yield from Look(execution_id)
+        before = _moved(before, reading)
         frame = newest_frame(reading, None)
         entry = yield from _entry(reading, request, frame)
         if entry.question is None or entry.trail is None:
@@ -132,6 +136,25 @@ def read(execution_id: str) -> Generator[Effect[Any], Any, RunResult]:
     error = reading.last.error if reading.last is not None else None
     found = stored_result(execution_id, reading.head.status, newest_frame(reading, None), tuple(waiting), error)
     return replace(found, history=tuple(rows))
+
+
+def _moved(before: Reading | None, now: Reading) -> Reading:
+    """The new reading, after a claim that was based on the one before did not take effect.
+
+    Where the head still stands as it did, no repetition can help: what the claim had to find beside it is gone.
+    """
+    if before is not None and _place(before) == _place(now):
+        run_id = now.head.execution_id
+        message = (
+            f"Run {run_id!r} waits for an answer, but its question is missing from the store, which something else "
+            f"has changed. cancel({run_id!r}) and resume({run_id!r}, reopen=True) ask it again."
+        )
+        raise StoreCorrupt(message)
+    return now
+
+
+def _place(reading: Reading) -> tuple[object, ...]:
+    return reading.head.epoch, reading.head.seq, reading.head.token
 
 
 def newest_frame(reading: Reading, root: Machine | None) -> Frame:

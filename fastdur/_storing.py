@@ -24,7 +24,7 @@ from fastdur._effects import (
     Waiting,
 )
 from fastdur.checkpointers.protocol import Start as StartOf
-from fastdur.errors import RunNotFound
+from fastdur.errors import RunNotFound, StoreCorrupt
 from fastdur.records import Checkpoint, PendingInterrupt
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def _next(life: Lifetime, row: Row, seen: Execution) -> Checkpoint:
 
 
 def _look(life: Lifetime, effect: Look) -> Reading:
+    """The head and the newest row of one moment: read again while a writer comes between."""
+    before = -1
     while True:
         head = life.store.get_execution(effect.execution_id)
         if head is None:
@@ -66,6 +68,13 @@ def _look(life: Lifetime, effect: Look) -> Reading:
         last = life.store.get_last(effect.execution_id)
         if head.seq == (last.seq if last is not None else 0):
             return Reading(head, last, _owner.at_work(head))
+        if head.seq == before:
+            message = (
+                f"Row {head.seq} of run {effect.execution_id!r} is missing from {life.store.location}, which something "
+                "else has changed; restore it from a backup."
+            )
+            raise StoreCorrupt(message)
+        before = head.seq
 
 
 def _history(life: Lifetime, effect: History) -> list[Checkpoint]:
@@ -114,7 +123,7 @@ def _cancel(life: Lifetime, effect: Cancel) -> bool:
 
 
 def _append(life: Lifetime, effect: Append) -> None:
-    claim, keep = life.owned(), bool(life.lingering)
+    claim, keep = life.owned(), life.at_work()
     row = _checkpoint(life, effect.row, claim.run, claim.seq + 1)
     if effect.asked is not None:
         life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)

@@ -57,7 +57,7 @@ def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) 
 
 
 def summary_lines(report: SweepReport, width: int, *, color: bool, short: bool) -> Iterator[str]:
-    """What stands at the end of a test session: the matrix, and the line that replays each finding."""
+    """What stands at the end of all tests: the matrix, and the line that replays each finding."""
     lines = matrix_lines(report, width, color=color)
     yield from [next(lines)] if short else lines
     for finding in report.findings:
@@ -101,12 +101,11 @@ def _finding(report: SweepReport, finding: Finding, width: int, *, color: bool) 
 
 
 def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:
-    from textwrap import wrap
+    from textwrap import TextWrapper
 
+    fill = TextWrapper(width, indent, f"{indent}  ", break_long_words=False, break_on_hyphens=False)
     for line in text.splitlines():
-        yield from wrap(
-            line, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False
-        ) or [indent]
+        yield from fill.wrap(line) or [indent]
 
 
 def _fit(text: str, width: int) -> str:

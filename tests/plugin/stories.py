@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from itertools import pairwise
 from sqlite3 import OperationalError
 
 from fastdur import Chain, Resume, RunInProgress, SQLiteCheckpointer, effect_key, idempotent, interrupt
-from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.sweep import Story
 
 ANSWERS = {"approve": Resume(approved=True, metadata={"by": {"name": "grace", "roles": ["manager"]}})}
@@ -130,7 +130,7 @@ class Forgetful(SQLiteCheckpointer):
 
     held = None
 
-    def delete_pending_interrupt_atomic(self, seen, token, owner, interrupt_id, row, graph=None):  # noqa: PLR0917
+    def delete_pending_interrupt_atomic(self, seen, token, owner, interrupt_id, row, graph=None):
         self.held = row
         if not raw(self, "DELETE FROM pending_interrupts WHERE interrupt_id = ?", interrupt_id):
             return None
@@ -191,14 +191,17 @@ class Leaky(SQLiteCheckpointer):
 
 
 class Endless(SQLiteCheckpointer):
-    """Always says that somebody was faster."""
+    """Says to whoever would carry a run on that somebody was faster, again and again."""
+
+    faster = 0
+
+    def get_execution(self, execution_id):
+        head = super().get_execution(execution_id)
+        return head and dataclasses.replace(head, epoch=head.epoch + self.faster)
 
     def claim_execution(self, *args, **kwargs):
+        self.faster += 1
         return None
-
-
-def temporary_ledger(tmp_path):
-    return EffectLedger(tmp_path / "effects")
 
 
 class Grumpy(SQLiteCheckpointer):

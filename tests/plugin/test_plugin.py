@@ -317,3 +317,26 @@ def test_closed():
         kept[0].list_executions()
 """
     suite(text).runpytest_inprocess("-W", "error").assert_outcomes(passed=2)
+
+
+def test_what_a_killed_child_has_covered_is_kept(pytester):
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (pytester.path / ".coveragerc").write_text("[run]\nparallel = True\ninclude = flow.py\n")
+    pytester.makepyfile(
+        flow="""
+        from fastdur import Chain
+        def only_in_a_child(state):
+            return {"x": 1}
+        def build(store):
+            return Chain("c", store).add_node("a", only_in_a_child)
+        """,
+        test_flow="""
+        import flow
+        def test_flow(crash):
+            crash(flow.build, at="after node a", fault="kill")
+        """,
+    )
+    pytester.run(sys.executable, "-m", "coverage", "run", "-m", "pytest", "-p", "no:cov").assert_outcomes(passed=1)
+    pytester.run(sys.executable, "-m", "coverage", "combine", "-q")
+    report = pytester.run(sys.executable, "-m", "coverage", "report", "-m")
+    report.stdout.fnmatch_lines(["flow.py * 0 * 100%*"])

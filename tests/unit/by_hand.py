@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from fastdur import Chain, Resume
 from fastdur._effects import Reading
 from fastdur._steps import Done
@@ -42,7 +44,7 @@ def chain(*nodes, name="c", edges=None):
         id, fn = node if isinstance(node, tuple) else (node, lambda state: None)
         made.add_node(id, fn)
         ids.append(id)
-    for edge in zip(ids, ids[1:], strict=False) if edges is None else edges:
+    for edge in pairwise(ids) if edges is None else edges:
         made.connect(*edge)
     made.validate()
     return made

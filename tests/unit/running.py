@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import contextmanager
+from itertools import pairwise
 
 from fastdur import Chain, observe
 
@@ -17,7 +19,7 @@ def flow(store, *nodes, name="c", **options):
     ids = [node.__name__ for node in nodes]
     for id, node in zip(ids, nodes, strict=True):
         made.add_node(id, node, **(options if id == ids[0] else {}))
-    for edge in zip(ids, ids[1:], strict=False):
+    for edge in pairwise(ids):
         made.connect(*edge)
     return made
 
@@ -43,6 +45,14 @@ def kinds(store, run="r"):
 def attempts(store, run="r"):
     """The records of the effects of a run, as name and status."""
     return [(record.name.rpartition(".")[2], record.status) for record in store.list_idempotent(run)]
+
+
+async def turn():
+    """Let everything else on the event loop go one step on."""
+    loop = asyncio.get_running_loop()
+    gone_on = loop.create_future()
+    loop.call_soon(gone_on.set_result, None)
+    await gone_on
 
 
 class Gate:

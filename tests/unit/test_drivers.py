@@ -6,6 +6,9 @@ import os
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -21,6 +24,7 @@ from fastdur import (
     SimulatedCrash,
     SQLiteCheckpointer,
     StaleRun,
+    StoreCorrupt,
     StoreUnavailable,
     idempotent,
     interrupt,
@@ -28,7 +32,7 @@ from fastdur import (
 )
 from fastdur._drivers import Lifetime, arun, run
 from fastdur._effects import Look, Release, Start
-from tests.unit.running import WAIT, Gate, at, attempts, dump, flow, kinds, last, raising
+from tests.unit.running import WAIT, Gate, at, attempts, dump, flow, kinds, last, raising, turn
 
 # -- the loops -----------------------------------------------------------------------------------------------------------
 
@@ -81,6 +85,16 @@ def test_an_error_that_the_steps_do_not_take_comes_out(drive):
 # -- a story with everything in it ---------------------------------------------------------------------------------------
 
 
+def later(node):
+    """The node as an `async def`."""
+
+    async def anode(state):
+        await turn()
+        return node(state)
+
+    return anode
+
+
 class Story:
     """A node with an effect, a node that asks, a node that fails once and is tried again; and a ledger."""
 
@@ -121,17 +135,10 @@ class Story:
             finally:
                 self.try_to_write(pay)
 
-        async def aasks(state):
-            await asyncio.sleep(0)
-            return asks(state)
-
-        async def ashaky(state):
-            return shaky(state)
-
-        nodes = (afirst, aasks, ashaky) if flavour == "async" else (first, asks, shaky)
         self.chain = Chain("c", store)
-        for id, node, retry in zip(("first", "asks", "shaky"), nodes, (0, 0, 1), strict=True):
-            self.chain.add_node(id, node, retry=retry)
+        self.chain.add_node("first", afirst if flavour == "async" else first)
+        self.chain.add_node("asks", later(asks) if flavour == "async" else asks)
+        self.chain.add_node("shaky", later(shaky) if flavour == "async" else shaky, retry=1)
         self.chain.connect("first", "asks").connect("asks", "shaky", when=lambda state: state["answer"])
 
     def try_to_write(self, pay):
@@ -239,11 +246,8 @@ def test_a_store_that_fails_at_any_boundary_is_never_a_failure_of_a_node(store, 
     order = Order(number, raising(Inject(StoreUnavailable("down"))))
     of_the_user = any(kind in name for kind in ("node", "route", "effect pay@first"))
     may_repeat = of_the_user or name == "before effect end pay@first"
-    with observe(order, store):
-        try:
-            story.to_the_end()
-        except StoreUnavailable:
-            pass
+    with observe(order, store), suppress(StoreUnavailable):
+        story.to_the_end()
     assert order.given
     if not of_the_user:
         assert ("run_end", "failed") not in kinds(store)
@@ -301,9 +305,13 @@ def test_an_injected_error_of_a_body_is_recorded_as_its_failure(store, go):
 
 def test_an_injected_error_at_a_write_is_raised_and_the_run_stays_resumable(store, go):
     made = flow(store, last)
-    for where in ("before append last", "after append last"):
+    calls = {
+        "before append last": lambda: go(made.execute, execution_id="r"),
+        "after append last": lambda: go(made.resume, "r"),
+    }
+    for where, call in calls.items():
         with at(where, raising(Inject(OSError("ordered")))), pytest.raises(OSError, match="ordered"):
-            go(made.execute if store.get_execution("r") is None else made.resume, **{"execution_id": "r"})
+            call()
     assert go(made.resume, "r").status == "completed"
     assert kinds(store) == [("last", "completed"), ("run_end", "completed")]
 
@@ -372,9 +380,9 @@ def test_a_crash_of_a_run_inside_a_node_is_the_death_of_the_run_around_it(store,
         inner.execute(execution_id="within")
 
     seen = []
-    with observe(lambda boundary: seen.append(f"{boundary} of {boundary.execution_id}"), store):
-        with at("before append last", raising(SimulatedCrash())), pytest.raises(SimulatedCrash):
-            go(flow(store, a).execute, execution_id="r")
+    watched = observe(lambda boundary: seen.append(f"{boundary} of {boundary.execution_id}"), store)
+    with watched, at("before append last", raising(SimulatedCrash())), pytest.raises(SimulatedCrash):
+        go(flow(store, a).execute, execution_id="r")
     assert seen[-1] == "before append last of within"
     assert store.get_execution("r").token is not None
     assert [type(each.result).__name__ for each in flow(store, last, name="inner").recover()] == ["RunResult"]
@@ -455,9 +463,8 @@ def test_a_run_that_is_gone_from_the_store_is_stale(store):
 
 def test_a_claim_that_cannot_be_given_up_is_left_to_its_lease_and_is_not_held_here(store, go):
     def a(state):
-        if state.get("n"):
-            return None
-        raise KeyboardInterrupt
+        if not state.get("n"):
+            raise KeyboardInterrupt
 
     made = Chain("c", store).add_node("a", a)
     with at("before release", raising(Inject(StoreUnavailable("down")))), pytest.raises(KeyboardInterrupt):
@@ -490,9 +497,9 @@ def test_a_claim_that_comes_too_late_takes_nothing(store, go):
                 made.execute(execution_id=run)
         else:
             made.execute(execution_id=run)
-        with at(where, lambda run=run, answer=answers[0]: made.resume(run, answer)):
-            with pytest.raises(ChainResumeError if answers[0] is None else AlreadyResumed):
-                go(made.resume, run, answers[1])
+        first = partial(made.resume, run, answers[0])
+        with at(where, first), pytest.raises(ChainResumeError if answers[0] is None else AlreadyResumed):
+            go(made.resume, run, answers[1])
 
 
 def asks_once(state):
@@ -530,6 +537,14 @@ def test_a_reading_between_two_writes_is_read_again(store):
     assert made.result("r").status == "cancelled"
 
 
+def test_a_row_that_is_missing_is_told_and_not_waited_for(store):
+    flow(store, last, last_of_all).execute(execution_id="r")
+    newest = store.get_last("r")
+    store.get_last = lambda run: replace(newest, seq=newest.seq - 1)
+    with pytest.raises(StoreCorrupt, match=f"Row {newest.seq} of run 'r' is missing from :memory:"):
+        flow(store, last, last_of_all).result("r")
+
+
 def last_of_all(state):
     """Another node that does nothing."""
 
@@ -544,21 +559,19 @@ def raising_node(state):
 @pytest.mark.case("S68")
 @pytest.mark.parametrize("options", [{}, {"timeout": WAIT}])
 def test_a_node_that_swallows_its_cancellation_does_not_make_the_run_completed(store, options):
-    entered = []
-
-    async def a(state):
-        entered.append(asyncio.get_running_loop().create_future())
-        try:
-            await entered[0]
-        except asyncio.CancelledError:
-            return {"n": 1}
-
-    made = Chain("c", store).add_node("last", last).add_node("a", a, **options).connect("last", "a")
-
     async def main():
+        entered = asyncio.Event()
+
+        async def a(state):
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return {"n": 1}
+
+        made = Chain("c", store).add_node("last", last).add_node("a", a, **options).connect("last", "a")
         task = asyncio.ensure_future(made.aexecute(execution_id="r"))
-        while not entered:
-            await asyncio.sleep(0)
+        await entered.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -589,8 +602,8 @@ def test_a_write_that_has_begun_is_awaited_however_often_the_call_is_cancelled()
         assert await asyncio.to_thread(gate.reached.wait, WAIT)
         for _ in range(3):
             task.cancel()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await turn()
+            await turn()
         assert not task.done()
         gate.opened.set()
         with pytest.raises(asyncio.CancelledError):
@@ -617,7 +630,7 @@ def test_a_write_that_fails_while_the_call_is_cancelled_ends_it_as_cancelled():
         task = asyncio.ensure_future(flow(store, last).aexecute(execution_id="r"))
         assert await asyncio.to_thread(gate.reached.wait, WAIT)
         task.cancel()
-        await asyncio.sleep(0)
+        await turn()
         gate.opened.set()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -666,7 +679,7 @@ def test_a_node_whose_run_was_cancelled_before_it_began_does_not_begin(store):
         waiting = asyncio.Event()
         with at("before node a", waiting.set):
             await waiting.wait()
-        await asyncio.sleep(0)
+        await turn()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -679,18 +692,17 @@ def test_a_node_whose_run_was_cancelled_before_it_began_does_not_begin(store):
     assert store.get_execution("r").token is None
 
 
-def test_the_body_of_an_effect_may_record_itself_after_its_node_was_cancelled(store):
-    body, ended = Gate(), []
+def test_a_body_that_runs_when_its_node_is_cancelled_keeps_the_claim_and_records_itself(store):
+    body, released, calls = Gate(), threading.Event(), []
 
     @idempotent
     def pay():
+        calls.append(1)
         body()
         return "paid"
 
     async def a(state):
-        task = asyncio.ensure_future(asyncio.to_thread(pay))
-        ended.append(task)
-        return {"paid": await task}
+        return {"paid": await asyncio.to_thread(pay)}
 
     made = flow(store, a)
 
@@ -700,10 +712,40 @@ def test_the_body_of_an_effect_may_record_itself_after_its_node_was_cancelled(st
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        with pytest.raises(RunInProgress):
+            await made.aresume("r")
         body.opened.set()
+        assert await asyncio.to_thread(released.wait, WAIT)
 
-    asyncio.run(main())
+    with at("after release", released.set):
+        asyncio.run(main())
+    assert (attempts(store), store.get_execution("r").token) == ([("pay", "done")], None)
     assert asyncio.run(made.aresume("r")).final_state == {"paid": "paid"}
+    assert calls == [1]
+
+
+def test_a_body_that_a_node_left_behind_is_recorded_and_the_claim_given_up_after_it(store):
+    async def main():
+        begun, later, left = asyncio.Event(), asyncio.Event(), []
+
+        @idempotent
+        async def pay():
+            begun.set()
+            await later.wait()
+            return "paid"
+
+        async def a(state):
+            left.append(asyncio.ensure_future(pay()))
+            await begun.wait()
+
+        result = await flow(store, a).aexecute(execution_id="r")
+        assert store.get_execution("r").token is not None
+        later.set()
+        assert await left[0] == "paid"
+        return result
+
+    assert asyncio.run(main()).status == "completed"
+    assert (attempts(store), store.get_execution("r").token) == ([("pay", "done")], None)
 
 
 # -- after the end of a node ---------------------------------------------------------------------------------------------

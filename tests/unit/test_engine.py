@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastdur import AlreadyResumed, Chain, GraphChanged, Resume, RunCancelled, UnknownInterrupt
+from fastdur import AlreadyResumed, Chain, GraphChanged, Resume, RunCancelled, StoreCorrupt, UnknownInterrupt
 from fastdur._engine import cancel, decide_only, due_step, newest_frame, read, resume, start, walk
 from fastdur._reentry import Request
 from fastdur._steps import Asked, Done, Failed, Return
@@ -325,7 +325,7 @@ def test_a_run_without_a_row_begins_at_its_start():
 def test_a_claim_that_comes_too_late_reads_and_decides_again():
     _, effects = play(
         resume(AB, Request(RUN)),
-        ("look", stands(CRASHED)), ("claim", False), ("look", stands(CRASHED)), ("claim", True), ("node b", done()),
+        ("look", stands(CRASHED)), ("claim", False), ("look", stands(CRASHED, epoch=2)), ("claim", True), ("node b", done()),
         ("append b", None), ("append run_end", None),
     )  # fmt: skip
     assert effects[1].seen is not effects[3].seen
@@ -334,9 +334,9 @@ def test_a_claim_that_comes_too_late_reads_and_decides_again():
 def test_a_claim_that_comes_too_late_for_good_is_refused_by_the_table():
     turns = [("look", stands(CRASHED)), ("claim", False)]
     with pytest.raises(AlreadyResumed):
-        play(resume(AB, Request(RUN)), *turns, ("look", stands(frame(due=[]), "completed")))
+        play(resume(AB, Request(RUN)), *turns, ("look", stands(frame(due=[]), "completed", epoch=2)))
     with pytest.raises(RunCancelled):
-        play(resume(AB, Request(RUN)), *turns, ("look", stands(CRASHED, "cancelled")))
+        play(resume(AB, Request(RUN)), *turns, ("look", stands(CRASHED, "cancelled", epoch=2)))
 
 
 def test_a_graph_that_does_not_fit_is_refused_before_the_claim_and_a_new_one_that_does_is_stored_with_it():
@@ -363,6 +363,23 @@ def test_an_answer_claims_its_question_in_a_row_that_holds_the_decision():
     assert claim.row.frames.questions == (question("b#1/1", answer=YES),) == effects[2].questions
 
 
+def test_a_claim_that_fails_although_nothing_has_moved_is_not_tried_for_ever():
+    paused = [("look", stands(PAUSED, "paused")), ("claim interrupt b", False), ("look", stands(PAUSED, "paused"))]
+    with pytest.raises(StoreCorrupt, match="reopen=True"):
+        play(resume(AB, Request(RUN, YES)), *paused)
+    paused[1] = ("decide b", False)
+    with pytest.raises(StoreCorrupt):
+        play(decide_only(RUN, YES), *paused)
+
+
+@pytest.mark.parametrize("moved", [{"epoch": 2}, {"token": "t"}])
+def test_a_decision_that_comes_too_late_for_its_reading_is_made_again(moved):
+    seen = stands(PAUSED, "paused")
+    again = stands(PAUSED, "paused", **moved)
+    _, effects = play(decide_only(RUN, YES), ("look", seen), ("decide b", False), ("look", again), ("decide b", True))
+    assert effects[3].seen is again.head
+
+
 @pytest.mark.parametrize(
     ("then", "refusal"),
     [
@@ -377,7 +394,11 @@ def test_an_answer_claims_its_question_in_a_row_that_holds_the_decision():
 )
 def test_an_answer_is_pinned_to_its_question_and_never_drifts_to_the_next_one(then, refusal):
     abc = chain("a", "b", "c")
-    turns = [("look", stands(PAUSED, "paused")), ("claim interrupt b", False), ("look", stands(then, "paused"))]
+    turns = [
+        ("look", stands(PAUSED, "paused")),
+        ("claim interrupt b", False),
+        ("look", stands(then, "paused", epoch=2)),
+    ]
     if refusal is UnknownInterrupt:
         turns.append(("history", []))
     for call in (resume(abc, Request(RUN, YES)), decide_only(RUN, YES)):
@@ -390,7 +411,7 @@ def test_an_answer_that_comes_too_late_but_is_the_one_recorded_goes_on():
     answered = frame({"n": 1}, visits={"a": 1}, due=["b"], out=["n"], questions=[question("b#1/1", answer=YES)])
     play(
         resume(AB, Request(RUN, YES)),
-        ("look", stands(PAUSED, "paused")), ("claim interrupt b", False), ("look", stands(answered)), ("claim", True),
+        ("look", stands(PAUSED, "paused")), ("claim interrupt b", False), ("look", stands(answered, epoch=2)), ("claim", True),
         ("node b", done()), ("append b", None), ("append run_end", None),
     )  # fmt: skip
 

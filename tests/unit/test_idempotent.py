@@ -29,7 +29,7 @@ from fastdur import (
 )
 from fastdur.idempotent import binder, frozen_failure, replayed_failure
 from fastdur.records import EffectRecord
-from tests.unit.running import WAIT, Gate, at, attempts, flow, raising
+from tests.unit.running import WAIT, Gate, at, attempts, flow, raising, turn
 
 DIE = raising(SimulatedCrash())
 
@@ -426,7 +426,7 @@ def test_an_argument_without_a_form_counts_with_its_class_under_a_key_function(s
 
 def test_a_key_that_has_no_form_is_refused(store, go):
     with pytest.raises(IdempotencyError, match="key_fn of"):
-        in_a_run(store, lambda: counting([], key_fn=lambda: threading.Lock())(), go)
+        in_a_run(store, counting([], key_fn=threading.Lock), go)
 
 
 # -- results -------------------------------------------------------------------------------------------------------------
@@ -508,7 +508,7 @@ def test_an_async_effect_is_awaited_and_the_awaited_value_is_recorded(store):
     @idempotent
     async def pay():
         calls.append(1)
-        await asyncio.sleep(0)
+        await turn()
         return "paid"
 
     async def a(state):
@@ -617,7 +617,9 @@ def test_a_body_that_failed_runs_again_in_a_retry(store, go):
         (ExceptionGroup("all", [ValueError()]), EffectFailed),
     ],
 )
-def test_a_failure_that_the_node_caught_is_replayed_after_a_crash_without_running_the_body(store, go, error, comes_back):
+def test_a_failure_that_the_node_caught_is_replayed_after_a_crash_without_running_the_body(
+    store, go, error, comes_back
+):
     calls, caught = [], []
     pay = failing(calls, 1, error)
 
@@ -789,7 +791,7 @@ def test_equal_calls_in_tasks_run_the_body_once_and_share_its_result(store):
     @idempotent
     async def pay():
         calls.append(1)
-        await asyncio.sleep(0)
+        await turn()
         return {"n": len(calls)}
 
     async def a(state):
@@ -805,7 +807,7 @@ def test_when_the_body_in_flight_fails_the_next_in_line_runs_it(store):
     @idempotent
     async def pay():
         calls.append(1)
-        await asyncio.sleep(0)
+        await turn()
         if len(calls) < 3:
             raise ValueError(len(calls))
         return len(calls)
@@ -876,19 +878,18 @@ def test_two_async_effects_that_wait_for_each_other_are_refused(store):
 
     @idempotent
     async def one():
-        both.append(1)
-        while len(both) < 2:
-            await asyncio.sleep(0)
+        both[0].set()
+        await both[1].wait()
         return await two()
 
     @idempotent
     async def two():
-        both.append(2)
-        while len(both) < 2:
-            await asyncio.sleep(0)
+        both[1].set()
+        await both[0].wait()
         return await one()
 
     async def a(state):
+        both.extend([asyncio.Event(), asyncio.Event()])
         got = await asyncio.gather(one(), two(), return_exceptions=True)
         return {"refused": [type(each) is EffectDeadlock for each in got]}
 
@@ -896,19 +897,20 @@ def test_two_async_effects_that_wait_for_each_other_are_refused(store):
 
 
 def test_an_async_body_that_was_cancelled_runs_again_when_it_is_called_again(store):
-    calls = []
+    calls, begun = [], []
 
     @idempotent
     async def pay():
         calls.append(1)
+        begun[0].set()
         if len(calls) == 1:
             await asyncio.Event().wait()
         return len(calls)
 
     async def a(state):
+        begun.append(asyncio.Event())
         task = asyncio.ensure_future(pay())
-        while not calls:
-            await asyncio.sleep(0)
+        await begun[0].wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -947,10 +949,11 @@ def test_a_record_that_another_lifetime_wrote_meanwhile_answers(store, go):
     def begin_late(claim, record):
         store.begin_idempotent = begin
         begin(claim, record)
-        store.put_idempotent(claim, EffectRecord(record.key, record.name, record.args, "done", record.attempt, "a#1", 7))
+        store.put_idempotent(
+            claim, EffectRecord(record.key, record.name, record.args, "done", record.attempt, "a#1", 7)
+        )
         return begin(claim, EffectRecord(record.key, record.name, record.args, "started", "late", "a#1"))
 
     store.begin_idempotent = begin_late
     assert in_a_run(store, lambda: [pay(), pay()], go) == [7, 7]
     assert calls == []
-

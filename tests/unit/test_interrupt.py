@@ -23,7 +23,12 @@ from tests.unit.running import at, flow, kinds, last, raising
 
 def asks(state):
     answer = interrupt("ok?", {"sum": 5})
-    return {"approved": answer.approved, "metadata": answer.metadata, "context": answer.context, "id": answer.interrupt_id}
+    return {
+        "approved": answer.approved,
+        "metadata": answer.metadata,
+        "context": answer.context,
+        "id": answer.interrupt_id,
+    }
 
 
 @pytest.mark.case("S10")
@@ -41,9 +46,7 @@ def test_the_question_that_is_returned_is_the_one_that_is_listed(store, go):
     result = go(flow(store, last, asks).execute, execution_id="r")
     assert list(result.pending_interrupts) == store.list_pending_interrupts() == [result.pending_interrupt]
     pending = result.pending_interrupt
-    assert pending == PendingInterrupt(
-        "r", "asks#1/1", "c", "asks", "ok?", {"sum": 5}, "chain:c", pending.created_at
-    )
+    assert pending == PendingInterrupt("r", "asks#1/1", "c", "asks", "ok?", {"sum": 5}, "chain:c", pending.created_at)
 
 
 @pytest.mark.case("S51")

@@ -111,6 +111,7 @@ def entered(tree, status="running", *, alive=False, **request):
         ("paused", False, TWO, {"value": YES}, AmbiguousResume),
         ("running", False, HALF, {"value": YES}, AmbiguousResume),
         ("paused", False, ASKING, {"value": at("b#1/1")}, UnknownInterrupt),
+        ("running", False, ANSWERED, {"value": at("b#1/1")}, UnknownInterrupt),
         ("paused", False, ASKING, {"value": at("a#2/1")}, UnknownInterrupt),
         ("paused", False, ASKING, {"value": at("a#1/2")}, UnknownInterrupt),
         ("paused", False, ASKING, {"value": at("nonsense")}, UnknownInterrupt),

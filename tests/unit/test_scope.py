@@ -20,6 +20,7 @@ from fastdur import (
     execution_id,
     idempotent,
     run_context,
+    scope,
 )
 from fastdur._effects import Invoke
 from fastdur._memory import Memory
@@ -231,3 +232,9 @@ def test_a_scope_that_belongs_to_another_process_begins_nothing(node):
     node.born -= 1
     with pytest.raises(ScopeEnded, match="fork"):
         node.check()
+
+
+def test_each_fork_is_counted(monkeypatch):
+    monkeypatch.setattr(scope._process, "forks", 3)
+    scope._forked()
+    assert scope._process.forks == 4

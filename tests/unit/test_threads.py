@@ -8,7 +8,7 @@ import pytest
 
 from fastdur import _threads
 from fastdur._threads import Detached, Landing, in_thread
-from tests.unit.running import WAIT, Gate, raising
+from tests.unit.running import WAIT, Gate, raising, turn
 
 
 class Keeper:
@@ -71,7 +71,7 @@ def test_the_return_of_a_call_is_awaited_on_the_event_loop(keeper):
 
     async def main():
         waiting = asyncio.ensure_future(call.landing())
-        await asyncio.sleep(0)
+        await turn()
         assert not waiting.done()
         gate.opened.set()
         await waiting
@@ -114,7 +114,7 @@ def test_a_store_call_that_has_begun_is_awaited_however_often_its_caller_is_canc
         assert await asyncio.to_thread(gate.reached.wait, WAIT)
         for _ in range(3):
             task.cancel()
-            await asyncio.sleep(0)
+            await turn()
         assert not task.done()
         gate.opened.set()
         with pytest.raises(asyncio.CancelledError):
