@@ -113,7 +113,7 @@ def the_user() -> dict[str, Any]:
     """Who runs the server: `nobody` in place of root, anybody else in person."""
     if os.getuid() != 0:
         return {}
-    import pwd  # noqa: PLC0415 # not on every system, and needed by root alone
+    import pwd  # not on every system, and needed by root alone
 
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}

@@ -19,13 +19,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur import Chain, SQLiteCheckpointer, idempotent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Durability = Literal["full", "normal"]
 STEPS = 1000
@@ -122,7 +124,7 @@ def timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-# -- what is measured ----------------------------------------------------------------------------------------------------
+# -- what is measured --------------------------------------------------------------------------------------------------
 
 
 def steps(bench: Bench) -> Iterator[Figure]:
@@ -152,7 +154,7 @@ def _row_bytes(bench: Bench, build: Callable[..., Chain]) -> int:
     connection = sqlite3.connect(location)
     columns = [row[1] for row in connection.execute("PRAGMA table_info(checkpoints)")]
     weight = " + ".join(f"coalesce(length({name}), 0)" for name in columns)
-    (size,) = connection.execute(f"SELECT avg({weight}) FROM checkpoints").fetchone()
+    (size,) = connection.execute(f"SELECT avg({weight}) FROM checkpoints").fetchone()  # noqa: S608 - names of columns
     connection.close()
     return int(size)
 
@@ -181,7 +183,8 @@ def growth(bench: Bench) -> Iterator[Figure]:
         sizes.append(sum(file.stat().st_size for file in Path(location).parent.glob(Path(location).name + "*")))
         resumes.append(_resume_against_reading(location, result.execution_id))
     yield Figure("growing state: bytes stored against bytes appended", median(sizes) / (STEPS * 1000), "x", 4)
-    yield Figure("growing state: step FULL, against a 1 KB row", median(t / f for t, f in zip(took, floors, strict=True)), "x", 2.5)
+    against = median(t / f for t, f in zip(took, floors, strict=True))
+    yield Figure("growing state: step FULL, against a 1 KB row", against, "x", 2.5)
     yield Figure("growing state: last tenth against first", median(tenths), "x", 1.5)
     yield Figure("growing state: reading the newest row of 1 MB, against its bytes", median(resumes), "x", 3)
 
@@ -247,7 +250,10 @@ def start_up(bench: Bench) -> Iterator[Figure]:
     empty.mkdir()
     for _ in range(2 * bench.rounds + 5):
         for kept, options in ((without, ["-p", "no:fastdur"]), (with_plugin, [])):
-            kept.append(timed(lambda options=options: subprocess.run([*pytest, *options], check=False, capture_output=True, cwd=empty)))
+            command = [*pytest, *options]
+            kept.append(
+                timed(lambda command=command: subprocess.run(command, check=False, capture_output=True, cwd=empty))
+            )
     yield Figure("the plugin on an empty pytest run", (median(with_plugin) - median(without)) * 1000, "ms", 10)
 
 
@@ -270,7 +276,8 @@ def effects(bench: Bench) -> Iterator[Figure]:
         Chain("effects", store).add_node("charge", node).execute({})
         store.close()
     pairs = zip(times["first"], times["commit"], strict=True)
-    yield Figure("effect, first call FULL, against two commits", median(one / (2 * two) for one, two in pairs), "x", 2.2)
+    against = median(one / (2 * two) for one, two in pairs)
+    yield Figure("effect, first call FULL, against two commits", against, "x", 2.2)
     yield Figure("effect, recorded already", median(times["hit"]) * 1e6, "us", 10)
 
 
@@ -347,7 +354,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each figure (default 5)")
     parser.add_argument("--dir", type=Path, help="where the databases go (default: the working directory's disk)")
     given = parser.parse_args()
-    print(f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}, {os.cpu_count()} cores, medians of {given.rounds} rounds")
+    versions = f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
+    print(f"{versions}, {os.cpu_count()} cores, medians of {given.rounds} rounds")
     missed = 0
     with tempfile.TemporaryDirectory(dir=given.dir or Path.cwd(), prefix=".bench-") as folder:
         for name, section in SECTIONS.items():

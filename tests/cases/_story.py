@@ -183,7 +183,9 @@ def misreturning(world, store):
 
 def two_levels_with_bad_input(world, store):
     """Its input function returns a list while it is broken."""
-    return _two_levels(world, store, input=lambda state: ["a list"] if world.broken("input") else {"path": state["path"]})
+    return _two_levels(
+        world, store, input=lambda state: ["a list"] if world.broken("input") else {"path": state["path"]}
+    )
 
 
 def package(_world, store):

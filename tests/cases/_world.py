@@ -35,7 +35,7 @@ class Gate:
 
 
 class World:
-    """The outside of one story, shared by every process that works on it.
+    """The outside of one story, common to every process that works on it.
 
     `die` ends the process by SIGKILL: at a boundary (`after append b`), or where a mark is made (`b`, or `b#2` where it
     is made for the second time, all processes counted).

@@ -55,7 +55,7 @@ async def test_the_sync_calls_inside_a_running_loop_give_results_and_no_coroutin
         (lambda: Resume(aproved=True), "aproved"),
         (lambda: Resume(approved=True, meta={}), "meta"),
         (lambda: Resume(approved=True, context={}), "context"),
-        (lambda: Resume(), "approved"),
+        (Resume, "approved"),
         (lambda: Resume("yes"), "approved"),
         (lambda: Resume(1), "approved"),
         (lambda: Chain("c").add_node("n", print, retries=3), "retries"),
@@ -127,7 +127,7 @@ def test_one_path_is_one_store_from_every_working_directory(path, tmp_path, monk
             check=True,
         )
         assert done.stdout.split() == ["completed", str(expected)]
-        assert os.listdir(folder) == []
+        assert list(folder.iterdir()) == []
     store = SQLiteCheckpointer(expected)
     assert {head.execution_id for head in store.list_executions()} == {"here", "there"}
     store.close()
@@ -165,7 +165,7 @@ def graph(*nodes, edges=(), strict=False):
         (lambda: graph("a", "b", "c", edges=[("b", "c"), ("c", "b", None, 2)]), "'b'"),
         (lambda: graph("a", "b", edges=[("a", "b"), ("a", "b")]), "'a->b'"),
         (lambda: graph("a", "b", edges=[("a", "a", None, 2), ("a", "b")]), "'a'"),
-        (lambda: graph(), "no node"),
+        (graph, "no node"),
         (lambda: graph("a/b"), "'a/b'"),
         (lambda: graph("a#1"), "'a#1'"),
         (lambda: graph(""), "''"),

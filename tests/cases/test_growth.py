@@ -16,8 +16,12 @@ MB = 1_000_000
 
 def bytes_stored(file):
     with closing(sqlite3.connect(file)) as connection:
-        (size,) = connection.execute("SELECT sum(length(body) + coalesce(length(extra), 0)) FROM checkpoints").fetchone()
-        pages, size_of_one = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        (size,) = connection.execute(
+            "SELECT sum(length(body) + coalesce(length(extra), 0)) FROM checkpoints"
+        ).fetchone()
+        pages, size_of_one = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+        )
     return size, pages * size_of_one
 
 

@@ -52,7 +52,16 @@ def test_a_route_that_failed_is_asked_again_and_its_node_is_not(play):
 
 @pytest.mark.case("S94")
 @pytest.mark.parametrize(
-    "die", ["after append start", "before node b", "b", "pay b", "after effect end pay@b", "after append b", "before node join"]
+    "die",
+    [
+        "after append start",
+        "before node b",
+        "b",
+        "pay b",
+        "after effect end pay@b",
+        "after append b",
+        "before node join",
+    ],
 )
 def test_a_kill_in_a_branch_completes_every_branch_once_and_joins_once(play, die):
     """Wrong: siblings that are lost or done twice, or a join for each branch."""

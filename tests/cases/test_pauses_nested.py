@@ -28,7 +28,9 @@ def test_two_runs_of_one_chain_resumed_side_by_side_get_their_own_decisions(here
         assert here("execute", {"run": run}, run).status == "paused"
     for step in ("first", "second"):
         resumes = [
-            lambda run=run, step=step: attempt(here.chain, "resume", here.flavour, run, Resume(run == "one", f"{run} {step}"))
+            lambda run=run, step=step: attempt(
+                here.chain, "resume", here.flavour, run, Resume(run == "one", f"{run} {step}")
+            )
             for run in runs
         ]
         came = together(*resumes) if at_once else [resume() for resume in resumes]
@@ -77,7 +79,10 @@ def test_after_a_crash_behind_the_first_answer_only_the_second_question_is_pendi
     assert play.resume(*again).status == "paused"
     assert [one.interrupt_id for one in play.pending()] == ["child#1/c2#1/1"]
     done = play.resume(answer(2))
-    assert (done.final_state["c1 said"], done.final_state["c2 said"]) == ([[True, {"by": "ada"}]], [[True, {"answer": 2}]])
+    assert (done.final_state["c1 said"], done.final_state["c2 said"]) == (
+        [[True, {"by": "ada"}]],
+        [[True, {"answer": 2}]],
+    )
     assert done.status == "completed"
     assert play.marks.count("p") == play.marks.count("pay q") == 1
 

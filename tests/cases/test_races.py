@@ -62,6 +62,16 @@ def test_of_eight_processes_exactly_one_carries_the_crashed_run_on(play):
     assert Counter(play.marks) == dict.fromkeys(["a", "b", "pay b", "c"], len(rounds))
 
 
+def test_of_eight_processes_that_start_one_id_exactly_one_runs_it(play):
+    """Wrong: two histories under one id, or a driver's IntegrityError for the second."""
+    play.story = "three"
+    with racing(RACERS) as race:
+        for number in range(1, 21):
+            came = race(Order(str(play.folder), "three", "execute", ({}, f"r-{number}"), {}, play.flavour))
+            assert Counter(one.error for one in came) == {None: 1, "RunExists": RACERS - 1}
+            assert play.marks == ["a", "b", "pay b", "c"] * number
+
+
 @pytest.mark.case("S03")
 @pytest.mark.parametrize("story", ["asking", "three"])
 def test_of_four_threads_of_one_process_exactly_one_resumes(play, story):

@@ -57,7 +57,11 @@ def test_a_bare_answer_that_fits_several_questions_is_refused_and_lists_them(two
 
 def test_an_answer_that_fits_none_of_several_questions_is_refused_and_lists_them(two_open):
     before = two_open.dump()
-    for value, keywords in [(to("s3#1/b#1/1"), {}), (YES, {"agent_path_prefix": "s3"}), (to(IDS[0]), {"agent_path_prefix": "s2"})]:
+    for value, keywords in [
+        (to("s3#1/b#1/1"), {}),
+        (YES, {"agent_path_prefix": "s3"}),
+        (to(IDS[0]), {"agent_path_prefix": "s2"}),
+    ]:
         came = attempt(two_open.chain, "resume", two_open.flavour, RUN, value, **keywords)
         assert came.error == "UnknownInterrupt"
         assert all(repr(one) in came.text for one in IDS)
@@ -95,6 +99,8 @@ def test_an_answer_recorded_for_one_question_beside_an_open_one(two_open):
     two_open("decide", RUN, to(IDS[0]))
     before = two_open.dump()
     assert attempt(two_open.chain, "resume", two_open.flavour, RUN, YES).error == "AmbiguousResume"
-    assert attempt(two_open.chain, "resume", two_open.flavour, RUN, to(IDS[0], approved=False)).error == "AlreadyResumed"
+    assert (
+        attempt(two_open.chain, "resume", two_open.flavour, RUN, to(IDS[0], approved=False)).error == "AlreadyResumed"
+    )
     assert two_open.dump() == before
     assert two_open("resume", RUN, to(IDS[0])).pending_interrupt.interrupt_id == IDS[1]

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from fastdur import RunInProgress, Resume
+from fastdur import Resume, RunInProgress
 from tests.cases.conftest import RUN, Play
 
 YES = Resume(approved=True, metadata={"by": "ada"})
@@ -214,7 +214,7 @@ def test_each_row_of_the_table_gives_its_result_and_a_refusal_changes_nothing(pl
 
 
 def test_every_state_is_tried_with_every_call():
-    assert {state: set(row) for state, row in TABLE.items()} == dict.fromkeys(TABLE, set(CALLS))
+    assert all(set(row) == set(CALLS) for row in TABLE.values())
 
 
 @pytest.mark.parametrize("called", ANY)

@@ -54,22 +54,25 @@ def at_a_boundary(store, fault):
         yield store
 
 
+def faulty(method, name, fault):
+    def fails(*args, **keywords):
+        comes = fault.comes(name)
+        if comes and fault.when == "before":
+            raise StoreUnavailable("it does not answer")
+        answer = method(*args, **keywords)
+        if comes:
+            raise StoreUnavailable("its answer was lost")
+        return answer
+
+    return fails
+
+
 @contextmanager
 def in_the_store(store, fault):
     """The store raises, and has written (`after`) or not (`before`)."""
     failing = SQLiteCheckpointer(store.location, durability="normal")
     for name in METHODS:
-
-        def fails(*args, name=name, whole=getattr(failing, name), **keywords):
-            comes = fault.comes(name)
-            if comes and fault.when == "before":
-                raise StoreUnavailable("it does not answer")
-            answer = whole(*args, **keywords)
-            if comes:
-                raise StoreUnavailable("its answer was lost")
-            return answer
-
-        setattr(failing, name, fails)
+        setattr(failing, name, faulty(getattr(failing, name), name, fault))
     yield failing
     failing.close()
 
@@ -165,4 +168,3 @@ def test_whichever_write_fails_no_later_node_starts_and_a_resume_completes_the_r
 
 def attempt_here(chain, flavour, method, *args):
     return attempt(chain, method, flavour, *args)
-

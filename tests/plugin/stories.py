@@ -201,7 +201,6 @@ class Endless(SQLiteCheckpointer):
 
     def claim_execution(self, *args, **kwargs):
         self.faster += 1
-        return None
 
 
 class Grumpy(SQLiteCheckpointer):
