@@ -21,7 +21,7 @@ def check_graph(stored: Frozen, machine: Machine, frame: Frame, *, accept: bool)
     addresses must exist. Differences further on are taken.
     """
     today = machine.graph()
-    found = next(iter(_missing(today, machine, frame, "")), None)
+    found = next(iter(_missing(stored, today, machine, frame, "")), None)
     if found is None and not accept:
         found = next(iter(_differences(stored, today, frame, "")), None)
     if found is not None:
@@ -31,14 +31,11 @@ def check_graph(stored: Frozen, machine: Machine, frame: Frame, *, accept: bool)
     return None if stored == today else today
 
 
-def _missing(today: Any, machine: Machine, frame: Frame, at: str) -> list[str]:
+def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -> list[str]:
     """The addresses in the frames that the graph of today does not have."""
     nodes = today["nodes"]
-    found = [
-        f"node {at + name!r}, where the run stands, is not there"
-        for name in machine.addresses(frame.state)
-        if name not in nodes
-    ]
+    here = stored["entries"] if _at_its_start(stored, frame) else machine.addresses(frame.state)
+    found = [f"node {at + name!r}, where the run stands, is not there" for name in here if name not in nodes]
     if frame.questions and not found:
         node = frame.questions[-1].id.split("/")[-2].partition("#")[0]
         step = machine.next(frame.state)
@@ -51,8 +48,15 @@ def _missing(today: Any, machine: Machine, frame: Frame, at: str) -> list[str]:
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
         else:
             below = machine.child(child.place)
-            found += _missing(nodes[child.place], below, child, f"{at}{child.place}/")
+            before = None if stored is None else stored["nodes"].get(child.place)
+            was = before if isinstance(before, dict) else None
+            found += _missing(was, nodes[child.place], below, child, f"{at}{child.place}/")
     return found
+
+
+def _at_its_start(stored: Any, frame: Frame) -> bool:
+    """Whether a frame stands where its graph begins, which only the graph says."""
+    return stored is not None and "entries" in stored and not frame.children and set(frame.state) == {"data"}
 
 
 def _differences(stored: Any, today: Any, frame: Frame, at: str) -> list[str]:
@@ -62,6 +66,9 @@ def _differences(stored: Any, today: Any, frame: Frame, at: str) -> list[str]:
         for what in ("name", "kind")
         if stored[what] != today[what] and not at
     ]
+    if _at_its_start(stored, frame):
+        begun = [name for name in stored["entries"] if name not in today["entries"]]
+        found += [f"node {at + name!r}, where the run begins, is no longer a first node" for name in begun]
     visits = committed(frame.state)
     before, now = stored["nodes"], today["nodes"]
     for name in visits:

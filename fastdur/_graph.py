@@ -182,10 +182,12 @@ class Graph:
         return frozenset(seen)
 
     def shape(self, name: str, kind: str) -> dict[str, Frozen]:
-        """The whole as data."""
+        """The whole as data. Raises like `validate`."""
+        self.validate()
         return {
             "name": name,
             "kind": kind,
+            "entries": list(self.entries),
             "nodes": {node.id: node.shape() for node in self.nodes.values()},
             "edges": [edge.shape() for edge in self._edges()],
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -75,5 +76,13 @@ def tell(observers: list[Observer], boundary: Boundary) -> None:
             raise
         except Exception as error:
             observers.remove(observer)
-            message = f"observer {observer!r} raised {error!r} at {boundary} and is detached"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            _observers[:] = [entry for entry in _observers if entry[1] is not observer]
+            _warn(f"observer {observer!r} raised {error!r} at {boundary} and is detached")
+
+
+def _warn(message: str) -> None:
+    """Warn, and go on even where warnings are errors: watching never changes a run."""
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+    except RuntimeWarning:
+        sys.stderr.write(f"fastdur: {message}\n")

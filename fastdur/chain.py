@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fastdur.records import RunResult
 
 
+MAX_NESTED = 50
+
+
 class Chain(Runner):
     """A durable graph of functions.
 
@@ -84,11 +87,23 @@ class Chain(Runner):
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with the graph; `execute` and `resume` call it first."""
         self._graph.validate()
+        self._check_depth()
         for place, runner in self.runners():
             if _holds(runner, self):
                 message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
                 raise GraphError(message)
             runner.validate()
+
+    def _check_depth(self) -> None:
+        seen: set[Runner] = set()
+        level: set[Runner] = {self}
+        for _ in range(MAX_NESTED + 1):
+            seen |= level
+            level = {inner for runner in level for _, inner in runner.runners()} - seen
+            if not level:
+                return
+        message = f"{self.kind} {self.name!r} has runners nested more than {MAX_NESTED} deep; flatten some of them"
+        raise GraphError(message)
 
     def runners(self) -> list[tuple[str, Runner]]:
         """The nodes that are runners."""

@@ -78,3 +78,16 @@ def test_an_observer_that_breaks_is_detached_with_a_warning_and_the_others_go_on
 def test_an_injected_error_is_told_by_its_order():
     error = ValueError("no")
     assert Inject(error).error is error
+
+
+def test_an_observer_that_breaks_changes_nothing_even_where_warnings_are_errors(capsys):
+    def broken(boundary):
+        raise ValueError("no")
+
+    with observe(broken):
+        watching = observers_of("store")
+        tell(watching, at())  # the suite makes warnings errors
+        assert watching == []
+        # It is detached for the calls to come too.
+        assert observers_of("store") == []
+    assert "is detached" in capsys.readouterr().err

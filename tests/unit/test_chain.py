@@ -6,6 +6,7 @@ import pytest
 
 from fastdur import Chain, GraphError
 from fastdur._steps import Call, Done, Push, Return
+from fastdur.chain import MAX_NESTED
 from tests.unit.by_hand import chain
 
 
@@ -242,4 +243,19 @@ def test_the_graph_holds_the_graphs_of_nested_chains():
     shape = chain(("b", chain("x", name="inner")), "a").graph()
     assert shape["edges"] == [["b", "a", None, None]]
     assert shape["nodes"]["a"] == "node"
-    assert shape["nodes"]["b"] == {"name": "inner", "kind": "chain", "nodes": {"x": "node"}, "edges": []}
+    assert shape["nodes"]["b"] == {
+        "name": "inner",
+        "kind": "chain",
+        "entries": ["x"],
+        "nodes": {"x": "node"},
+        "edges": [],
+    }
+
+
+def test_runners_nested_deeper_than_the_limit_are_refused():
+    outer = chain("x")
+    for _ in range(MAX_NESTED):
+        outer = chain(("in", outer))
+    outer.validate()
+    with pytest.raises(GraphError, match="nested more than 50 deep"):
+        chain(("in", outer)).validate()

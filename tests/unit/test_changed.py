@@ -143,3 +143,18 @@ def test_a_nested_chain_may_have_another_name():
 
 def test_a_node_that_ran_and_whose_absence_was_accepted_before_is_not_missed_again():
     assert checked(chain("b"), chain("b"), RAN_A) is None
+
+
+def test_a_run_that_died_in_its_first_node_is_refused_where_that_node_is_gone_or_no_longer_first():
+    assert "node 'a', where the run stands, is not there" in refusal(chain("a", "b"), chain("z", "b"), FRESH)
+    assert "is not there" in refusal(chain("a", "b"), chain("z", "b"), FRESH, accept=True)
+    moved = chain("z", "a", edges=[("z", "a")])
+    assert "node 'a', where the run begins, is no longer a first node" in refusal(chain("a"), moved, FRESH)
+    assert checked(chain("a"), moved, FRESH, accept=True) is not None
+
+
+def test_a_frame_whose_graph_was_not_stored_is_only_asked_for_its_addresses():
+    before, tree = chain("a", "b"), frame(due=["b"], children=[frame(place="b", visit=1)])
+    after = chain("a", ("b", chain("x")))
+    assert "was a function" in refusal(before, after, tree)
+    assert checked(before, after, tree, accept=True) is not None

@@ -224,6 +224,7 @@ def test_the_shape_names_nodes_edges_conditions_and_bounds():
     assert made.shape("n", "chain") == {
         "name": "n",
         "kind": "chain",
+        "entries": ["a"],
         "nodes": {"a": "node", "b": "node"},
         "edges": [["a", "b", None, None], ["a", "a", "yes", 2], ["b", "a", "Condition", 1]],
     }
