@@ -48,8 +48,8 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
         else:
             below = machine.child(child.place)
-            before = None if stored is None else stored["nodes"].get(child.place)
-            was = before if isinstance(before, dict) else None
+            before: Any = None if stored is None else stored["nodes"].get(child.place)
+            was: Any = None if before == "node" else before
             found += _missing(was, nodes[child.place], below, child, f"{at}{child.place}/")
     return found
 

@@ -105,6 +105,8 @@ class Start(Effect[None]):
     kind: str
     graph: Frozen
     input: Frozen
+    parent_id: str | None = None
+    parent_address: str | None = None
 
     @property
     def name(self) -> str:

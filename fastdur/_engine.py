@@ -36,7 +36,7 @@ from fastdur._steps import (
     without_leaf,
     without_visits,
 )
-from fastdur.errors import AlreadyResumed, StoreCorrupt, UnknownInterrupt
+from fastdur.errors import AlreadyResumed, RunExists, StoreCorrupt, UnknownInterrupt
 from fastdur.records import Frame, RunResult, frozen_answer, stored_result
 
 if TYPE_CHECKING:
@@ -62,6 +62,28 @@ def start(root: Machine, execution_id: str, data: State) -> Steps:
     """Begin a run and walk it. Its head is durable before any user code runs."""
     yield from Start(execution_id, root.name, root.kind, root.graph(), data)
     return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+
+
+def start_child(root: Machine, execution_id: str, data: State, parent_id: str, parent_path: str) -> Steps:
+    """Begin a run inside a node, or go on with the one that this node began before: however far it got.
+
+    Finished or paused, its result is the recorded one; crashed or failed, it is carried on.
+    """
+    try:
+        yield from Start(execution_id, root.name, root.kind, root.graph(), data, parent_id, parent_path)
+    except RunExists:
+        reading = yield from Look(execution_id)
+        if (reading.head.parent_id, reading.head.parent_address) != (parent_id, parent_path):
+            raise
+    else:
+        return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+    frame = newest_frame(reading, root)
+    if reading.head.status == "completed":
+        return Ended(stored_result(execution_id, "completed", frame))
+    if reading.head.status == "paused":
+        waiting = yield from Waiting(execution_id)
+        return Ended(stored_result(execution_id, "paused", frame, tuple(waiting)))
+    return (yield from resume(root, Request(execution_id)))
 
 
 def resume(root: Machine, request: Request) -> Steps:

@@ -16,6 +16,7 @@ from fastdur._runs import adrive, checked_answer, checked_id, drive, outcome, st
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
 from fastdur.errors import ChainResumeError, FastdurError, NodeIsAsync
+from fastdur.scope import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -234,9 +235,16 @@ class Runner(ABC):
                 f"the input of {self.kind} {self.name!r} is {type(input).__qualname__}; give a dict, the first state"
             )
             raise TypeError(message)
-        run_id = checked_id(execution_id) if execution_id is not None else os.urandom(16).hex()
         data: Any = Snapshot.of({**(input or {})}, "input").frozen
-        return _engine.start(self, run_id, data), self._lifetime(run_id, context)
+        given = None if execution_id is None else checked_id(execution_id)
+        parent = None if self._given is False else parent_of(self.name)
+        if parent is not None:
+            run_id = given or parent.child_id
+            steps = _engine.start_child(self, run_id, data, parent.execution_id, parent.path)
+        else:
+            run_id = given or os.urandom(16).hex()
+            steps = _engine.start(self, run_id, data)
+        return steps, self._lifetime(run_id, context)
 
     def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
         self._check("aexecute")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 from fastdur import _engine
 from fastdur._drivers import Lifetime, arun, run
 from fastdur._threads import in_thread
-from fastdur.errors import FastdurError, RunCancelled, StaleRun
+from fastdur.errors import FastdurError, RunCancelled, StaleRun, StoreError
 from fastdur.records import Resume
+from fastdur.scope import current
 
 if TYPE_CHECKING:
     from fastdur._engine import Ended, Steps
@@ -23,6 +24,8 @@ def drive(steps: Steps, life: Lifetime) -> Ended:
         return _noted(run(steps, life.perform), life)
     except StaleRun as stale:
         raise _cancelled_or(stale, life.status()) from stale
+    except StoreError as fault:
+        raise _told(fault) from fault.__cause__
     finally:
         life.leave()
 
@@ -33,8 +36,16 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
         return _noted(await arun(steps, life.aperform), life)
     except StaleRun as stale:
         raise _cancelled_or(stale, await in_thread(life.status)) from stale
+    except StoreError as fault:
+        raise _told(fault) from fault.__cause__
     finally:
         await life.aleave()
+
+
+def _told(fault: StoreError) -> StoreError:
+    """A fault of the store under a run inside a node: it is no result of that node."""
+    scope = current.get()
+    return fault if scope is None else scope.node.remember(fault)
 
 
 def _cancelled_or(stale: StaleRun, status: str | None) -> FastdurError:

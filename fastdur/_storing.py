@@ -87,7 +87,17 @@ def _waiting(life: Lifetime, effect: Waiting) -> list[PendingInterrupt]:
 
 def _start(life: Lifetime, effect: Start) -> None:
     with _owner.calls.expected(_token()) as token:
-        start = StartOf(effect.execution_id, effect.runner, effect.kind, effect.graph, effect.input, token, _owner.me())
+        start = StartOf(
+            effect.execution_id,
+            effect.runner,
+            effect.kind,
+            effect.graph,
+            effect.input,
+            token,
+            _owner.me(),
+            effect.parent_id,
+            effect.parent_address,
+        )
         life.own(life.store.start_execution(start))
 
 

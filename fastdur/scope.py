@@ -65,6 +65,7 @@ class NodeCall:
         "begun",
         "born",
         "calls",
+        "children",
         "closed",
         "host",
         "kind",
@@ -83,6 +84,7 @@ class NodeCall:
         self.attempt = effect.attempt
         self.born = _process.forks
         self.calls = 0
+        self.children: dict[str, int] = {}
         self.asked: Question | None = None
         self.raised: BaseException | None = None
         self.closed = False
@@ -142,6 +144,32 @@ class Scope:
 
 
 current: ContextVar[Scope | None] = ContextVar("fastdur_scope", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The node, with its visit, that starts a run; and the id of that run where it is given none."""
+
+    execution_id: str
+    path: str
+    child_id: str
+
+
+def parent_of(name: str) -> Parent | None:
+    """Whose child a run of the runner `name` is when it is started here; None outside a node of a stored run.
+
+    The id comes from the place alone, so that a node entered again finds the same child: the run, the path, the effect
+    it is in if any, and how many of that name were started there before. Raises `ScopeEnded` like an effect.
+    """
+    scope = current.get()
+    if scope is None or not scope.node.host.durable:
+        return None
+    node = scope.node
+    node.check()
+    inside = f"/{scope.effect.key[:12]}" if scope.effect is not None else ""
+    place = f"{node.host.execution_id}/{node.path}{inside}/{name}"
+    number = node.children[place] = node.children.get(place, 0) + 1
+    return Parent(node.host.execution_id, node.path, place if number == 1 else f"{place} ({number})")
 
 
 def execution_id() -> str:
