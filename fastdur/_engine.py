@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Resume
+    from fastdur.records import Question, Resume
 
     Steps = Generator[Effect[Any], Any, "Ended"]
 
@@ -99,14 +99,11 @@ def resume(root: Machine, request: Request) -> Steps:
         if entry.question is not None and entry.trail is not None and value is not None:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
-            answered = with_leaf(entry.trail, with_answer(entry.trail, value))
-            row = _answer_row(root, entry.trail, entry.question.id, value, answered)
+            # A correction that comes with an answer is stored with it: nobody must find the one without the other.
+            frame = _modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
+            row = _answer_row(root, entry.trail, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
-            frame = answered
-            if request.modified:
-                frame = _modified(frame, request.modified)
-                yield from Append(_resumed_row(root, frame, request), "running")
         else:
             frame = _modified(entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
@@ -128,7 +125,7 @@ def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any,
             return
         request = replace(request, value=replace(value, interrupt_id=entry.question.id))
         answered = with_leaf(entry.trail, with_answer(entry.trail, value))
-        row = _answer_row(None, entry.trail, entry.question.id, value, answered)
+        row = _answer_row(None, entry.trail, entry.question, value, answered)
         if (yield from Decide(reading.head, entry.question.id, row, status_of(answered))):
             return
 
@@ -200,10 +197,19 @@ def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect
     raise error
 
 
-def _answer_row(root: Machine | None, trail: Trail, interrupt_id: str, value: Resume, frame: Frame) -> Row:
-    extra: dict[str, Frozen] = {"answers": interrupt_id, "answer": frozen_answer(value)}
+def _answer_row(
+    root: Machine | None,
+    trail: Trail,
+    question: Question,
+    value: Resume,
+    frame: Frame,
+    changes: Mapping[str, Frozen] | None = None,
+) -> Row:
+    extra: dict[str, Frozen] = {"answers": question.id, "answer": frozen_answer(value)}
+    if changes:
+        extra["changes"] = list(changes)
     whose = agent_path(root, trail) if root is not None else ""
-    return Row(without_visits(interrupt_id), -1, "resumed", "resumed", frame, whose, extra)
+    return Row(without_visits(question.id), -1, "resumed", "resumed", frame, whose, extra)
 
 
 def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:

@@ -48,11 +48,8 @@ class Invocation:
         if self.call.timeout is None:
             return self._judge(self._call())
         detached = Detached(self.host, self._call)
-        thread = threading.Thread(
-            target=copy_context().run, args=(detached,), name=f"fastdur {self.node.path}", daemon=True
-        )
         try:
-            thread.start()
+            self._thread(detached).start()
             in_time = detached.ended.wait(self.call.timeout)
         except BaseException:
             self._abandon(detached)
@@ -125,13 +122,24 @@ class Invocation:
         import asyncio
 
         detached = Detached(self.host, self._call)
-        future = asyncio.get_running_loop().run_in_executor(None, copy_context().run, detached)
+        if self.call.timeout is None:
+            waiting = asyncio.get_running_loop().run_in_executor(None, copy_context().run, detached)
+        else:
+            # A thread of its own: one that never returns must not take the place of others in the pool.
+            waiting = asyncio.ensure_future(detached.landing())
+            self._thread(detached).start()
         try:
-            await asyncio.wait((future,), timeout=self.call.timeout)
+            await asyncio.wait((waiting,), timeout=self.call.timeout)
         except asyncio.CancelledError as error:
             self._abandon(detached)
             return None, error
+        finally:
+            waiting.cancel()
         return detached.outcome if detached.ended.is_set() else self._abandon(detached)
+
+    def _thread(self, detached: Detached) -> threading.Thread:
+        run = copy_context().run
+        return threading.Thread(target=run, args=(detached,), name=f"fastdur {self.node.path}", daemon=True)
 
     # -- judging -------------------------------------------------------------------------------------------------------
 
@@ -160,6 +168,8 @@ class Invocation:
             raise error
         if node.asked is not None:
             return self.failed(_swallowed(node, error))
+        if error is None and node.refused is not None:
+            return self.failed(node.refused)
         return self._done(value) if error is None else self.failed(error)
 
     def _done(self, value: Any) -> Done | Failed:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
-
-from fastdur.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -156,10 +154,9 @@ class Calls:
                 stores = {id(store): store for store, _ in self._claims.values()}
                 held = [(id(store), claim) for store, claim in self._claims.values()]
             for key, store in stores.items():
-                try:
+                # A lease that could not be renewed runs out, and the fence stops the call.
+                with suppress(Exception):
                     store.renew([claim for where, claim in held if where == key])
-                except StoreError:
-                    continue  # a lease that could not be renewed runs out, and the fence stops the call
 
 
 def _lease(store: Checkpointer) -> float:

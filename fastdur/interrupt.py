@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import freeze
 from fastdur._delta import diff
-from fastdur.errors import InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
+from fastdur.errors import FastdurError, InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
 from fastdur.records import Question, thawed_answer
 from fastdur.scope import current
 
@@ -39,10 +39,16 @@ def interrupt(
         raise InterruptNotAllowed(message)
     node = scope.node
     node.check()
-    if type(reason) is not str:
-        message = f"interrupt() takes its reason as a str, not {type(reason).__qualname__}"
-        raise TypeError(message)
-    _check_place(node, reason, in_effect=scope.effect is not None or not scope.asks)
+    try:
+        _check_place(node, reason, in_effect=scope.effect is not None or not scope.asks)
+        return _ask(node, reason, context, on_changed_context)
+    except (FastdurError, TypeError) as error:
+        node.refused = error  # whoever catches it and goes on would go on without an answer
+        raise
+
+
+def _ask(node: NodeCall, reason: str, context: Any, on_changed_context: str) -> Resume:
+    """The answer to call k of this visit, or the pause."""
     number = node.calls
     frozen = freeze(context, "context")
     if number < len(node.questions) and node.questions[number].answer is not None:
@@ -53,6 +59,9 @@ def interrupt(
 
 
 def _check_place(node: NodeCall, reason: str, *, in_effect: bool) -> None:
+    if type(reason) is not str:
+        message = f"interrupt() takes its reason as a str, not {type(reason).__qualname__}"
+        raise TypeError(message)
     if not node.host.durable:
         message = (
             f"interrupt({reason!r}) in a chain with checkpointer=False: nothing could be resumed. Give it a store."

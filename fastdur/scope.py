@@ -73,6 +73,7 @@ class NodeCall:
         "path",
         "questions",
         "raised",
+        "refused",
     )  # fmt: skip
 
     def __init__(self, host: Host, effect: Invoke) -> None:
@@ -87,6 +88,7 @@ class NodeCall:
         self.children: dict[str, int] = {}
         self.asked: Question | None = None
         self.raised: BaseException | None = None
+        self.refused: Exception | None = None
         self.closed = False
         self.begun: list[str] = []
         self.notes: dict[str, Frozen] = {}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from fastdur import Chain, Resume
+from fastdur import Chain, Resume, SimulatedCrash, SQLiteCheckpointer, interrupt, observe, recover
 from tests.cases._server import attempt
 from tests.cases.conftest import RUN
 
@@ -138,3 +140,26 @@ def test_a_node_id_that_looks_like_something_else_is_an_id(here, node):
     assert here("resume", node).final_state["path"] == [node]
     assert [row.node_id for row in here.store.list(node)] == [node, node, "run_end", node, "run_end"]
     assert here.store.get_execution(RUN) is None
+
+
+def test_a_correction_that_comes_with_an_answer_is_stored_with_it(tmp_path):
+    # An engine that stored the answer first and the correction after it would pay 1000 when it dies in between.
+    paid = []
+
+    def pay(state):
+        if interrupt("pay?", {"amount": state["amount"]}).approved:
+            paid.append(state["amount"])
+
+    with closing(SQLiteCheckpointer(tmp_path / "s.db")) as store:
+        chain = Chain("pay", store).add_node("pay", pay)
+        chain.execute({"amount": 1000}, "r")
+
+        def die(boundary):
+            if str(boundary) == "after claim interrupt pay":
+                raise SimulatedCrash
+
+        with observe(die), pytest.raises(SimulatedCrash):
+            chain.resume("r", Resume(approved=True), modified_state={"amount": 10})
+        (recovered,) = recover([chain])
+        assert recovered.result.status == "completed"
+    assert paid == [10]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from contextlib import closing
 
 import pytest
 
-from fastdur import Chain, Resume, interrupt
+from fastdur import Chain, NotStorable, Resume, SQLiteCheckpointer, interrupt
 from tests.cases._server import attempt
 from tests.cases.conftest import RUN
 
@@ -129,3 +130,25 @@ def test_a_failure_in_a_group_of_tasks_that_the_node_deals_with_is_no_cancellati
 
     chain = Chain("c", checkpointer=store).add_node("n", node)
     assert attempt(chain, "execute", "async", {}, RUN).final_state == {"done": True}
+
+
+@pytest.mark.parametrize("context", [object(), {"socket": open}], ids=["object", "function"])
+def test_a_question_that_could_not_be_asked_is_no_answer_even_where_the_error_is_caught(tmp_path, context):
+    """Wrong: the node catches the refusal and goes on as if it had been approved."""
+    went_on = []
+
+    def careless(state):
+        try:
+            approved = interrupt("pay?", context).approved
+        except Exception:
+            approved = True
+        went_on.append(approved)
+        return {"paid": approved}
+
+    with closing(SQLiteCheckpointer(tmp_path / "s.db")) as store:
+        chain = Chain("careless", store).add_node("pay", careless)
+        with pytest.raises(NotStorable, match="context"):
+            chain.execute({}, "r")
+        assert chain.result("r").status == "failed"
+        assert chain.result("r").final_state == {}
+    assert went_on == [True]

@@ -20,6 +20,7 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
     ("fastdur/_invoke.py", "run_body"): "whatever an effect raises is its outcome",
     ("fastdur/_invoke.py", "arun_body"): "whatever an effect raises is its outcome",
     ("fastdur/_functions.py", "said"): "the text of a user's exception is user code",
+    ("fastdur/_owner.py", "Calls._renew"): "a store may be anybody's; the other leases must not run out with its own",
     ("fastdur/boundaries.py", "tell"): "an observer is foreign code and must not change the run",
     ("fastdur/checkpointers/sqlite.py", "SQLiteCheckpointer._open"): "closes what it opened and goes on",
 }

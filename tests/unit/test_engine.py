@@ -460,15 +460,15 @@ def test_an_empty_change_is_no_change():
     assert effects[2].call.data == {"n": 1}
 
 
-def test_an_answer_with_a_modified_state_leaves_two_rows():
+def test_an_answer_and_the_correction_that_comes_with_it_are_one_row():
     _, effects = play(
         resume(AB, Request(RUN, YES, modified={"n": 2})),
-        ("look", stands(PAUSED, "paused")), ("claim interrupt b", True), ("append b", None), ("node b", done()),
+        ("look", stands(PAUSED, "paused")), ("claim interrupt b", True), ("node b", done()),
         ("append b", None), ("append run_end", None),
     )  # fmt: skip
-    assert effects[1].row.frames.state["data"] == {"n": 1}
-    assert (effects[2].row.step_type, effects[2].row.extra) == ("resumed", {"changes": ["n"]})
-    assert effects[3].call.data == {"n": 2}
+    assert effects[1].row.frames.state["data"] == {"n": 2}
+    assert effects[1].row.extra["changes"] == ["n"]
+    assert effects[2].call.data == {"n": 2}
 
 
 def test_a_modified_state_reaches_the_innermost_frame_that_is_due():
