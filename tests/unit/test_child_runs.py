@@ -1,0 +1,72 @@
+"""A run that a node starts, driven by hand: begun, or gone on with, as far as it got."""
+
+import pytest
+
+from fastdur import RunExists, interrupt
+from fastdur._engine import start_child
+from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading
+from tests.unit.running import flow
+
+AB = chain("a", "b")
+TAKEN = ("start", RunExists("taken"))
+OURS = {"parent_id": "p", "parent_address": "call#1", "graph": AB.graph()}
+
+
+def child():
+    return start_child(AB, RUN, {"n": 0}, "p", "call#1")
+
+
+def test_a_child_that_is_new_begins_like_any_run_and_its_head_names_the_parent():
+    ended, effects = play(
+        child(), ("start", None), ("node a", done()), ("append a", None), ("node b", done()), ("append b", None),
+        ("append run_end", None),
+    )  # fmt: skip
+    assert ended.result.status == "completed"
+    assert (effects[0].parent_id, effects[0].parent_address) == ("p", "call#1")
+
+
+@pytest.mark.parametrize(("parent_id", "parent_address"), [("p", "call#2"), ("q", "call#1"), (None, None)])
+def test_an_id_that_another_node_has_given_out_is_refused(parent_id, parent_address):
+    theirs = {**OURS, "parent_id": parent_id, "parent_address": parent_address}
+    with pytest.raises(RunExists, match="taken"):
+        play(child(), TAKEN, ("look", reading(frame(due=["b"]), **theirs)))
+
+
+def test_a_child_that_has_ended_gives_its_recorded_result():
+    stands = reading(frame({"n": 7}, due=[], out=["n"]), "completed", **OURS)
+    ended, _ = play(child(), TAKEN, ("look", stands))
+    assert (ended.result.status, ended.result.final_state) == ("completed", {"n": 7})
+
+
+def test_a_child_that_waits_gives_its_question_again():
+    stands = reading(frame(due=["b"], questions=[question("b#1/1")]), "paused", **OURS)
+    ended, _ = play(child(), TAKEN, ("look", stands), ("waiting", ["the question"]))
+    assert (ended.result.status, ended.result.pending_interrupts) == ("paused", ("the question",))
+
+
+@pytest.mark.parametrize("status", ["running", "failed"])
+def test_a_child_that_crashed_or_failed_is_carried_on(status):
+    stands = reading(frame(ran=[["a"]], due=["b"]), status, **OURS)
+    ended, _ = play(
+        child(), TAKEN, ("look", stands), ("look", stands), ("claim", True), ("node b", done(n=1)), ("append b", None),
+        ("append run_end", None),
+    )  # fmt: skip
+    assert ended.result.final_state == {"n": 1}
+
+
+def test_a_node_that_catches_the_refusal_of_its_question_fails_with_it(store):
+    def careless(state):
+        try:
+            interrupt("ok?", object())
+        except TypeError:
+            return {"went": "on"}
+
+    with pytest.raises(TypeError, match="context"):
+        flow(store, careless).execute({}, "r")
+    assert store.get_execution("r").status == "failed"
+
+
+def test_a_run_inside_a_node_that_is_stored_nowhere_is_nobodys_child(store):
+    inner = flow(store, lambda state: None, name="inner")
+    outer = flow(False, lambda state: {"id": inner.execute({}).execution_id})
+    assert len(outer.execute({}).final_state["id"]) == 32
