@@ -54,6 +54,13 @@ def broken():
     return {**PAGE.files, "refund.py": PAGE.files["refund.py"].replace("key=effect_key()", "key=None")}
 
 
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch):
+    """Pytest repeats whole messages in its summary where it takes itself to be on a build server."""
+    for name in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def run(pytester, files, *options):
     for name, code in files.items():
         (pytester.path / name).write_text(code, encoding="utf-8")
