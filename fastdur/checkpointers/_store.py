@@ -200,7 +200,7 @@ class Store(Patient):
         return self._advance(seen, known, "drop", "cancelled", row, beside=withdrawn) is not None
 
     def renew(self, claims: Sequence[Claim]) -> None:
-        """Move the leases of these claims on."""
+        """Move the leases of these claims on; a busy store is not waited for."""
         until = self.clock_offset + self._lease
 
         def work(session: Session) -> None:
@@ -208,7 +208,7 @@ class Store(Patient):
                 session.change(self._sql.renew, (until, claim.run, claim.epoch, claim.token))
 
         if claims:
-            self._write(work)
+            self._write_at_once(work)
 
     def release(self, claim: Claim) -> None:
         """Give up the claim without a row."""

@@ -92,7 +92,11 @@ class Checkpointer(Protocol):
         ...
 
     def renew(self, claims: Sequence[Claim]) -> None:
-        """Move the leases of these claims on; those that are no longer the run's are left alone."""
+        """Move the leases of these claims on; those that are no longer the run's are left alone.
+
+        One thread renews for every store of a process, so this one method does not wait: where the store is busy it
+        raises `StoreUnavailable` at once, and is called again soon.
+        """
         ...
 
     def release(self, claim: Claim) -> None:
