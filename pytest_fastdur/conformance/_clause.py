@@ -94,9 +94,6 @@ class Group:
     lease: ClassVar[float] = 30.0
     """How many seconds a lease lasts in the stores that are made here."""
 
-    crash_points: ClassVar[int] = 8
-    """At how many instants of each method a process is killed."""
-
     def __init_subclass__(cls) -> None:
         """Refuse a misspelt capability."""
         super().__init_subclass__()

@@ -23,27 +23,29 @@ def _killed_at(line: int, call: Prepared, store: Checkpointer) -> int:
 
 
 class Crashing(Group):
-    """The clauses of a kill by SIGKILL before each of several lines that a method runs."""
+    """The clauses of a kill by SIGKILL before the lines of Python between which a write is stored."""
 
     def _killed_in(self, bench: Bench, method: str) -> None:
+        """Search for the line at which the write appears, by halves: what is stored after a kill only grows with it."""
         write = WRITES[method]
         untroubled = write(bench.store, "untroubled")(bench.store)
         expected = told(bench.store, "untroubled")
         counted = write(bench.store, "counted")
         lines: int = bench.in_child(partial(_killed_at, 0, counted))
         assert lines, f"{method} runs no line of Python"
-        for number in range(self.crash_points):
-            line = 1 + number * (lines - 1) // max(1, self.crash_points - 1)
-            name = f"r{number}"
+        first, last = 0, lines + 1
+        while last - first > 1:
+            line = (first + last) // 2
+            name = f"r{line}"
             call = write(bench.store, name)
             before = everything(bench.store, name)
-            survived = bench.in_child(partial(_killed_at, line, call))
-            assert survived is None, f"line {line} of {lines} was not reached"
+            bench.in_child(partial(_killed_at, line, call))
             middle = everything(bench.store, name)
-            assert call(bench.store) == untroubled
+            assert call(bench.store) == untroubled, f"killed at line {line} of {lines}: sent again, it has no good end"
             after = everything(bench.store, name)
             assert middle in (before, after), f"killed at line {line} of {lines}: half of the write is stored"
-            assert told(bench.store, name) == expected
+            assert told(bench.store, name) == expected, f"killed at line {line} of {lines}: it is not whole"
+            first, last = (line, last) if middle == before else (first, line)
 
     @clause(*_NEEDS)
     def test_crash_01_a_start_is_whole_or_absent(self, bench: Bench) -> None:
