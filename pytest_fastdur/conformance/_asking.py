@@ -71,10 +71,10 @@ class Asking(Group):
     def test_ask_05_a_question_asked_again_is_open_once(self, bench: Bench) -> None:
         """A question asked again under its id is open once, with its newest context."""
         claim = start(bench.store)
-        for context in ("older", "newer"):
+        for context in ({"is": "older"}, {"is": "newer"}):
             asked = [question(claim, context=context)]
             bench.store.record_interrupt(claim, pause(claim), asked, "paused", keep=True)
-        assert [each.context for each in bench.store.list_pending_interrupts("r")] == ["newer"]
+        assert [each.context for each in bench.store.list_pending_interrupts("r")] == [{"is": "newer"}]
         assert len(bench.store.list("r")) == 2
 
     @clause("claims", "rows", "interrupts")

@@ -55,7 +55,7 @@ class TestStoresInLockstep(Lockstep.TestCase):
 
 @pytest.mark.sweep
 class TestStoresInLockstepAtLength(Lockstep.TestCase):
-    settings = at_length(3000, 60)
+    settings = at_length(1000, 50)
 
 
 # What no story of thirty calls shows: rows by the hundred, a value changed behind the store's back.
