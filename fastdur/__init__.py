@@ -56,7 +56,7 @@ from fastdur.errors import (
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, PendingInterrupt, Resume, RunResult
-from fastdur.scope import effect_key, execution_id, run_context
+from fastdur.scope import carry, effect_key, execution_id, run_context
 
 __version__ = "0.1.0"
 
@@ -117,6 +117,7 @@ __all__ = [
     "arecover",
     "aresult",
     "cancel",
+    "carry",
     "decide",
     "effect_key",
     "execution_id",

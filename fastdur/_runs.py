@@ -45,7 +45,7 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
 def _told(fault: StoreError) -> StoreError:
     """A fault of the store under a run inside a node: it is no result of that node."""
     scope = current.get()
-    return fault if scope is None else scope.node.remember(fault)
+    return scope.node.remember(fault) if scope else fault
 
 
 def _cancelled_or(stale: StaleRun, status: str | None) -> FastdurError:

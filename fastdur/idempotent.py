@@ -6,26 +6,64 @@ import builtins
 import os
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from fastdur._codec import fingerprint, freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect
 from fastdur._functions import GENERATOR, flags_of, is_async, said
 from fastdur.errors import EffectDeadlock, EffectFailed, FastdurError, IdempotencyError, NotStorable, ScopeLost
 from fastdur.records import EffectRecord
-from fastdur.scope import Scope, current
+from fastdur.scope import Scope, current, here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from typing import Self
 
     from fastdur._codec import Frozen
     from fastdur._effects import Effect
 
-F = TypeVar("F", bound="Callable[..., Any]")
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+
+
+class Idempotent(Protocol[P, R_co]):
+    """What `@idempotent` makes of a function: called like it, and `plain` beside it."""
+
+    @property
+    def plain(self) -> Callable[P, R_co]:
+        """The function run plainly on purpose: nothing is recorded and no record answers, inside a run too.
+
+        What its body calls counts as outside of every run. Of a method it is called on the class, with the object:
+        `Account.charge.plain(account, 5)`.
+        """
+        ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call it."""
+        ...
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    @overload
+    def __get__(self: Idempotent[Concatenate[S, Q], R], instance: S, owner: type[Any], /) -> Callable[Q, R]: ...
+    def __get__(self, instance: object, owner: type[Any], /) -> Any:
+        """The function, or the method of an object."""
+        ...
+
+
+class Decorator(Protocol):
+    """What `@idempotent(...)` is applied to a function with."""
+
+    def __call__(self, fn: Callable[P, R], /) -> Idempotent[P, R]:
+        """Decorate it."""
+        ...
 
 
 @overload
-def idempotent(fn: F, /) -> F: ...
+def idempotent(fn: Callable[P, R], /) -> Idempotent[P, R]: ...
 
 
 @overload
@@ -35,7 +73,7 @@ def idempotent(
     name: str | None = None,
     on_unknown: Literal["rerun"] = "rerun",
     required: bool = False,
-) -> Callable[[F], F]: ...
+) -> Decorator: ...
 
 
 def idempotent(
@@ -60,7 +98,9 @@ def idempotent(
     crash in it runs the body again (`on_unknown="rerun"`), so hand `effect_key()` to the provider. Calls with one key
     run one at a time; a second waits for the first and takes its result.
 
-    Outside a run the function runs plainly; with `required=True` it raises `ScopeLost`. Raises `IdempotencyError`
+    Outside a run the function runs plainly; with `required=True` it raises `ScopeLost`. `fn.plain(...)` runs it plainly
+    on purpose, anywhere. In a thread that does not know its run it raises `ScopeLost` while a run is active in this
+    process: hand such a thread `carry(fn)`. Raises `IdempotencyError`
     where the arguments give no key or the result cannot be stored (recorded: the body does not run again),
     `IdempotencyMismatch` where a key was used with other arguments, `EffectDeadlock` where a body would wait for
     itself.
@@ -97,41 +137,63 @@ class _Effect:
         self._bind: Callable[..., dict[str, Any]] | None = None
 
     def wrapped(self) -> Callable[..., Any]:
-        """The function that users call."""
-        if is_async(self.fn):
+        """The function that users call, with `plain` beside it."""
+        return self._awaited() if is_async(self.fn) else self._called()
 
-            @wraps(self.fn)
-            async def acall(*args: Any, **kwargs: Any) -> Any:
-                scope = self._scope()
-                if scope is None:
-                    return await self.fn(*args, **kwargs)
-                call = _Call(self, scope, args, kwargs)
-                try:
-                    return _given(await scope.node.aonce(call.steps()))
-                finally:
-                    call.leave()
-
-            return acall
+    def _called(self) -> Callable[..., Any]:
+        @wraps(self.fn)
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            token = current.set(False)
+            try:
+                return self.fn(*args, **kwargs)
+            finally:
+                current.reset(token)
 
         @wraps(self.fn)
         def call(*args: Any, **kwargs: Any) -> Any:
             scope = self._scope()
             if scope is None:
-                return self.fn(*args, **kwargs)
+                return plain(*args, **kwargs)
             call = _Call(self, scope, args, kwargs)
             try:
                 return _given(scope.node.once(call.steps()))
             finally:
                 call.leave()
 
-        return call
+        return _beside(call, plain)
+
+    def _awaited(self) -> Callable[..., Any]:
+        @wraps(self.fn)
+        async def aplain(*args: Any, **kwargs: Any) -> Any:
+            token = current.set(False)
+            try:
+                return await self.fn(*args, **kwargs)
+            finally:
+                current.reset(token)
+
+        @wraps(self.fn)
+        async def acall(*args: Any, **kwargs: Any) -> Any:
+            scope = self._scope()
+            if scope is None:
+                return await aplain(*args, **kwargs)
+            call = _Call(self, scope, args, kwargs)
+            try:
+                return _given(await scope.node.aonce(call.steps()))
+            finally:
+                call.leave()
+
+        return _beside(acall, aplain)
 
     def _scope(self) -> Scope | None:
+        """Where it is called, None outside a run. Refuses to run plainly where that was not meant."""
         scope = current.get()
-        if scope is None and self.required:
+        if scope:
+            return scope
+        here(f"{self.name}() was called", f", or call {self.name}.plain(...) to run it unrecorded on purpose")
+        if self.required:
             message = f"{self.name}() is marked required=True and was called outside a run."
             raise ScopeLost(message)
-        return scope
+        return None
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments by name, defaults applied. Raises TypeError like the call itself would."""
@@ -269,6 +331,11 @@ def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         return bound.arguments
 
     return bind
+
+
+def _beside(call: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+    call.plain = plain
+    return call  # type: ignore[no-any-return] # a function that was given an attribute
 
 
 def _given(outcome: tuple[Any, BaseException | None]) -> Any:
