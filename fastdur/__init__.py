@@ -56,7 +56,7 @@ from fastdur.errors import (
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, PendingInterrupt, Resume, RunResult
-from fastdur.scope import carry, effect_key, execution_id, run_context
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context
 
 __version__ = "0.1.0"
 
@@ -121,6 +121,7 @@ __all__ = [
     "decide",
     "effect_key",
     "execution_id",
+    "fence",
     "idempotent",
     "interrupt",
     "observe",

@@ -72,6 +72,7 @@ class Lifetime:
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
+        self.epoch = 0
         self.lingering: set[Detached] = set()
         self._inside: set[object] = set()
         self._over = False
@@ -213,7 +214,7 @@ class Lifetime:
     # -- the claim -----------------------------------------------------------------------------------------------------
 
     def own(self, claim: Claim) -> None:
-        self.claim = claim
+        self.claim, self.epoch = claim, claim.epoch
         active.add(self)
         if self.durable:
             _owner.calls.enter(self.store, claim)

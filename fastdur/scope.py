@@ -46,6 +46,7 @@ class Host(Protocol):
     """The lifetime that a node runs in, as far as code inside the node may reach it."""
 
     execution_id: str
+    epoch: int
     context: object
     durable: bool
     poisoned: bool
@@ -244,6 +245,17 @@ def run_context() -> Any:
     """The `context` object that was passed to `execute` or `resume`; None where none was. It is never stored."""
     scope = current.get()
     return scope.node.host.context if scope else None
+
+
+def fence() -> int:
+    """A number that grows with each owner of the run: the epoch of the claim this code runs under; 0 outside a run.
+
+    An owner that was replaced and does not know it yet has a smaller one. A system that keeps the highest number it has
+    seen for this run, and refuses a smaller one, refuses what such an owner still sends. Raises `ScopeLost` in a thread
+    that was started without `carry`.
+    """
+    scope = here("fence() was called")
+    return 0 if scope is None else scope.node.host.epoch
 
 
 def effect_key() -> str:
