@@ -237,7 +237,8 @@ async def arun_body(effect: RunEffect) -> Outcome:
     assert scope, "an effect runs inside a node"
     token = current.set(Scope(scope.node, effect.record))
     try:
-        return await effect.fn(*effect.args, **effect.kwargs), None
+        value = effect.fn(*effect.args, **effect.kwargs)
+        return (await value if hasattr(value, "__await__") else value), None
     except BaseException as error:
         return None, error
     finally:

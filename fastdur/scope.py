@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, ca
 
 from fastdur._functions import is_async
 from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
+from fastdur.records import provider_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -272,8 +273,4 @@ def effect_key() -> str:
         message = "effect_key() is asked in a node, outside an effect; ask for it inside an @idempotent function."
         raise ScopeError(message)
     scope.node.note("keyed", scope.effect.name)
-    from hashlib import sha256
-
-    return sha256(f"{scope.node.host.execution_id}\n{scope.effect.key}".encode("utf-8", "surrogatepass")).hexdigest()[
-        :32
-    ]
+    return provider_key(scope.node.host.execution_id, scope.effect.key)

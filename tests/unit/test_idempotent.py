@@ -27,7 +27,8 @@ from fastdur import (
     interrupt,
     observe,
 )
-from fastdur.idempotent import binder, frozen_failure, replayed_failure
+from fastdur._declared import binder
+from fastdur._failures import frozen_failure, replayed_failure
 from fastdur.records import EffectRecord
 from tests.unit.running import WAIT, Gate, at, attempts, flow, raising, turn
 
@@ -82,7 +83,7 @@ def test_what_is_no_function_with_a_result_and_a_name_is_refused(what, says):
 
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'raise'"):
-        idempotent(on_unknown="raise")
+        idempotent(on_unknown="later")(len)
 
 
 def test_a_decorated_function_is_still_the_function():
