@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fastdur.records import Happened
 
+    Per = Literal["run", "visit"]
     OnUnknown = Literal["rerun", "raise"] | Callable[..., Happened | object]
 
 
@@ -26,6 +27,7 @@ class Declared:
         key_fn: Callable[..., Any] | None,
         name: str | None,
         on_unknown: OnUnknown,
+        per: Per,
         required: bool,
     ) -> None:
         if isinstance(fn, type) or not callable(fn):
@@ -39,10 +41,14 @@ class Declared:
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
+        self.per: Per = per
         self._check_policy()
         self._bind: Callable[..., dict[str, Any]] | None = None
 
     def _check_policy(self) -> None:
+        if self.per not in ("run", "visit"):
+            message = f"per={self.per!r} is not known; it is 'run' or 'visit'"
+            raise ValueError(message)
         if self.on_unknown in ("rerun", "raise"):
             return
         if not callable(self.on_unknown):
@@ -58,23 +64,24 @@ class Declared:
             self._bind = binder(self.fn)
         return self._bind(*args, **kwargs)
 
-    def key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
-        """The key of a call, and the fingerprint of its arguments."""
+    def key(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+        """The key of a call in the visit `path`, and the fingerprint of its arguments."""
         try:
             if self.key_fn is None:
                 known_by = fingerprint(self.bound(args, kwargs), f"the arguments of {self.name}()")
-                return self._named(known_by), known_by
-            key = self._named(fingerprint(self.key_fn(*args, **kwargs), f"key_fn of {self.name}()"))
+                return self._named(known_by, path), known_by
+            key = self._named(fingerprint(self.key_fn(*args, **kwargs), f"key_fn of {self.name}()"), path)
         except NotStorable as error:
             message = f"{error}. Pass key_fn= to say what tells two calls of {self.name}() apart."
             raise IdempotencyError(message) from error
         return key, self._known_by(args, kwargs)
 
-    def _named(self, known_by: str) -> str:
-        """The key of what is known by this under the name of the function."""
+    def _named(self, known_by: str, path: str) -> str:
+        """The key of what is known by this under the name of the function, in this visit if that counts."""
         from hashlib import sha256
 
-        return sha256(f"{self.name}\n{known_by}".encode("utf-8", "surrogatepass")).hexdigest()
+        text = f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}"
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _known_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The fingerprint of the arguments that have one, to notice a key used for two different calls."""

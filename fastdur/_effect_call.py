@@ -28,7 +28,7 @@ class EffectCall:
         self.args, self.kwargs = args, kwargs
         token = current.set(Scope(scope.node, scope.effect, asks=False))
         try:
-            self.key, self.known_by = effect.key(args, kwargs)
+            self.key, self.known_by = effect.key(self.node.path, args, kwargs)
         finally:
             current.reset(token)
         self.memory = self.node.host.memory

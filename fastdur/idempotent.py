@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from fastdur._declared import OnUnknown
+    from fastdur._declared import OnUnknown, Per
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -67,6 +67,7 @@ def idempotent(
     key_fn: Callable[..., Any] | None = None,
     name: str | None = None,
     on_unknown: OnUnknown = "rerun",
+    per: Per = "run",
     required: bool = False,
 ) -> Decorator: ...
 
@@ -78,14 +79,16 @@ def idempotent(
     key_fn: Callable[..., Any] | None = None,
     name: str | None = None,
     on_unknown: OnUnknown = "rerun",
+    per: Per = "run",
     required: bool = False,
 ) -> Any:
     """Record the result of a function under the run it is called in; a recorded call is answered, not run again.
 
     A call is known by the function's module and qualname (or `name=`) and its bound arguments with their types, so
     `f(5)` and `f(amount=5)` are one call and `f(1)` and `f(True)` are two. An argument that has no such form is
-    refused; `key_fn(*args, **kwargs)` then gives the part of the key that the arguments would have given. Works on
-    sync and async functions.
+    refused; `key_fn(*args, **kwargs)` then gives the part of the key that the arguments would have given. A run
+    does a call once; with `per="visit"` every visit of a node does it once, for what is meant to happen in each turn of
+    a cycle. Works on sync and async functions.
 
     Before the body a `started` record is written, after it the result; the first call and every replay return the same
     stored value, and `None` is a value. A body that raises is not a result: a retry of the node, or a resume after the
@@ -107,7 +110,7 @@ def idempotent(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Declared(function, key_fn=key_fn, name=name, on_unknown=on_unknown, required=required)
+        declared = Declared(function, key_fn=key_fn, name=name, on_unknown=on_unknown, per=per, required=required)
         return _awaited(declared) if is_async(function) else _called(declared)
 
     return decorate if fn is None else decorate(fn)
