@@ -7,7 +7,18 @@ Start with `Chain`; the README has a first chain in 20 lines and a first crash t
 
 from fastdur._codec import storable
 from fastdur._runner import Recovered, Runner, arecover, recover
-from fastdur._runs import acancel, adecide, aresult, cancel, decide, result
+from fastdur._runs import (
+    acancel,
+    adecide,
+    alist_unknown,
+    aresolve_unknown,
+    aresult,
+    cancel,
+    decide,
+    list_unknown,
+    resolve_unknown,
+    result,
+)
 from fastdur.boundaries import Boundary, Inject, observe
 from fastdur.chain import Chain
 from fastdur.checkpointers.protocol import Checkpointer
@@ -21,6 +32,7 @@ from fastdur.errors import (
     CycleLimitError,
     EffectDeadlock,
     EffectFailed,
+    EffectUnknown,
     FastdurError,
     GraphChanged,
     GraphError,
@@ -34,6 +46,7 @@ from fastdur.errors import (
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
+    NotHappened,
     NotStorable,
     RoutingError,
     RunCancelled,
@@ -55,8 +68,8 @@ from fastdur.errors import (
 )
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
-from fastdur.records import Checkpoint, Execution, PendingInterrupt, Resume, RunResult
-from fastdur.scope import effect_key, execution_id, run_context
+from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context
 
 __version__ = "0.1.0"
 
@@ -73,10 +86,12 @@ __all__ = [
     "CycleLimitError",
     "EffectDeadlock",
     "EffectFailed",
+    "EffectUnknown",
     "Execution",
     "FastdurError",
     "GraphChanged",
     "GraphError",
+    "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
     "Inject",
@@ -88,6 +103,7 @@ __all__ = [
     "NodeIsAsync",
     "NodeResultError",
     "NodeTimeout",
+    "NotHappened",
     "NotStorable",
     "PendingInterrupt",
     "Recovered",
@@ -111,19 +127,26 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "StoreUnavailable",
+    "UnknownEffect",
     "UnknownInterrupt",
     "acancel",
     "adecide",
+    "alist_unknown",
     "arecover",
+    "aresolve_unknown",
     "aresult",
     "cancel",
+    "carry",
     "decide",
     "effect_key",
     "execution_id",
+    "fence",
     "idempotent",
     "interrupt",
+    "list_unknown",
     "observe",
     "recover",
+    "resolve_unknown",
     "result",
     "run_context",
     "storable",

@@ -300,7 +300,7 @@ class Store(Patient):
         def work(session: Session) -> None:
             if session.change(sql.end_effect, values):
                 return
-            if session.rows(sql.effect_of_run, (claim.run, key)) != [stored]:
+            if [row[:-1] for row in session.rows(sql.effect_of_run, (claim.run, key))] != [stored]:
                 raise _stale(claim)
 
         self._write(work)
@@ -315,6 +315,24 @@ class Store(Patient):
         """Every effect record of the run, in the order of their begin."""
         rows = self._read(lambda session: session.rows(self._sql.effects, (plain(execution_id),)))
         return [effect(row) for row in rows]
+
+    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
+        """The records of the run that are `started` or `unknown`, in the order of their begin."""
+        rows = self._read(lambda session: session.rows(self._sql.unknown_effects, (plain(execution_id),)))
+        return [effect(row) for row in rows]
+
+    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
+        """Write the outcome of an effect over its record."""
+        sql, key, stored = self._sql, plain(record.key), effect_values(outcome)
+        said = (outcome.status, plain(outcome.path), dumps(outcome.result), dumps(outcome.error))
+        values = (*said, seen.run, key, record.attempt, seen.run, seen.epoch, seen.token)
+
+        def work(session: Session) -> bool:
+            if session.change(sql.resolve_effect, values):
+                return True
+            return [row[:-1] for row in session.rows(sql.effect_of_run, (seen.run, key))] == [stored]
+
+        return self._write(work)
 
     # -- runs --------------------------------------------------------------------------------------------------------
 

@@ -23,11 +23,13 @@ from fastdur import (
     Resume,
     ScopeLost,
     SimulatedCrash,
+    effect_key,
     idempotent,
     interrupt,
     observe,
 )
-from fastdur.idempotent import binder, frozen_failure, replayed_failure
+from fastdur._declared import binder
+from fastdur._failures import frozen_failure, replayed_failure
 from fastdur.records import EffectRecord
 from tests.unit.running import WAIT, Gate, at, attempts, flow, raising, turn
 
@@ -82,7 +84,7 @@ def test_what_is_no_function_with_a_result_and_a_name_is_refused(what, says):
 
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'raise'"):
-        idempotent(on_unknown="raise")
+        idempotent(on_unknown="later")(len)
 
 
 def test_a_decorated_function_is_still_the_function():
@@ -427,6 +429,76 @@ def test_an_argument_without_a_form_counts_with_its_class_under_a_key_function(s
 def test_a_key_that_has_no_form_is_refused(store, go):
     with pytest.raises(IdempotencyError, match="key_fn of"):
         in_a_run(store, counting([], key_fn=threading.Lock), go)
+
+
+# -- once in a run, or once in a visit ----------------------------------------------------------------------------------
+
+
+def test_an_unknown_scope_of_a_key_is_refused():
+    with pytest.raises(ValueError, match="'visit'"):
+        idempotent(per="node")(len)
+
+
+def cycle(store, calls, **options):
+    """A chain that enters `a` three times, dies before the first commit, and pauses in the second visit."""
+    pay = counting(calls, name="pay", **options)
+
+    def a(state):
+        paid = [pay(1), pay(1)]
+        if state["n"] == 1:
+            interrupt("ok?")
+        return {"n": state["n"] + 1, "paid": [*state.get("paid", []), *paid]}
+
+    return Chain("c", store).add_node("a", a).connect("a", "a", when=lambda state: state["n"] < 3, max_iterations=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "paid"),
+    [
+        ({}, [1] * 6),
+        ({"per": "run"}, [1] * 6),
+        ({"per": "visit"}, [1, 1, 2, 2, 3, 3]),
+        ({"per": "visit", "key_fn": lambda amount: "always"}, [1, 1, 2, 2, 3, 3]),
+    ],
+)
+def test_a_call_is_made_once_in_a_run_or_once_in_each_visit_however_often_that_is_resumed(store, go, options, paid):
+    calls = []
+    made = cycle(store, calls, **options)
+    with at("before append a", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, {"n": 0}, execution_id="r")
+    assert go(made.resume, "r").status == "paused"
+    assert go(made.resume, "r", Resume(True)).final_state["paid"] == paid
+    assert len(calls) == len(set(paid))
+
+
+def test_visits_of_two_nodes_and_of_two_levels_are_visits_of_their_own(store, go):
+    calls = []
+    pay = counting(calls, name="pay", per="visit")
+
+    def a(state):
+        return {"paid": [*state.get("paid", []), pay(1)]}
+
+    inner = flow(store, a, name="inner")
+    outer = Chain("outer", store).add_node("a", a).add_node("b", inner).add_node("c", a)
+    assert go(outer.connect("a", "b").connect("b", "c").execute).final_state["paid"] == [1, 2, 3]
+
+
+def test_each_visit_has_an_effect_key_of_its_own_the_same_in_every_retry(store, go):
+    keys = []
+
+    @idempotent(per="visit")
+    def pay():
+        keys.append(effect_key())
+        if len(keys) % 2:
+            raise ValueError
+
+    def a(state):
+        pay()
+        return {"n": state["n"] + 1}
+
+    made = Chain("c", store).add_node("a", a, retry=1)
+    go(made.connect("a", "a", when=lambda state: state["n"] < 2, max_iterations=2).execute, {"n": 0})
+    assert [len(keys), len(set(keys)), keys[0] == keys[1], keys[2] == keys[3]] == [4, 2, True, True]
 
 
 # -- results -------------------------------------------------------------------------------------------------------------
