@@ -39,11 +39,15 @@ class Session(Protocol):
 
 
 class Again(Exception):
-    """The work was not done, or nobody knows whether it was (`unclear`): do it again."""
+    """The work was not done, or nobody knows whether it was (`unclear`): do it again.
 
-    def __init__(self, cause: str, *, unclear: bool) -> None:
+    `waited` is how many seconds were spent on finding that out, where it was a wait.
+    """
+
+    def __init__(self, cause: str, *, unclear: bool, waited: float = 0.0) -> None:
         super().__init__(cause)
         self.unclear = unclear
+        self.waited = waited
 
 
 class Patient(ABC):
@@ -93,8 +97,10 @@ class Patient(ABC):
         self, perform: Callable[[Callable[[Session], T]], T], work: Callable[[Session], T], again: Again
     ) -> T:
         cause: Exception = again
-        unclear = again.unclear
+        unclear, waited = again.unclear, again.waited
         for attempt, delay in enumerate(self._delays(), 1):
+            if waited >= self.busy_bound:
+                break
             self._waiting(attempt)
             if self._closing.wait(delay):
                 raise self._closed() from cause
@@ -102,7 +108,7 @@ class Patient(ABC):
                 return perform(work)
             except Again as once_more:
                 cause = once_more
-                unclear = unclear or once_more.unclear
+                unclear, waited = unclear or once_more.unclear, waited + once_more.waited
             except StoreUnavailable as error:
                 if not unclear:
                     raise
