@@ -56,13 +56,35 @@ class PostgresStores:
     def _drop(connection: psycopg.Connection[Any], name: str) -> None:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
+    def take(self) -> str:
+        """An empty schema: one that was used before, without its rows, else a new one."""
+        assert self._admin is not None
+        if not self._free:
+            self._made += 1
+            name = f"fastdur_{self._made}"
+            with closing(self.open(name)) as store:
+                store.setup()
+            return name
+        name = self._free.pop()
+        for table in TABLES:
+            self._admin.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name, table)))
+        return name
+
+    def give_back(self, schema: str) -> None:
+        """Let the schema be used again; whoever takes it finds it empty."""
+        self._free.append(schema)
+
+    def open(self, schema: str, **options: Any) -> PostgresCheckpointer:
+        """A store object on a schema."""
+        return PostgresCheckpointer(self.dsn, schema, **options)
+
     @contextmanager
     def schemas(self) -> Generator[Callable[[], str]]:
         """Give out empty schemas; all are free again afterwards."""
         taken: list[str] = []
 
         def fresh() -> str:
-            taken.append(self._fresh())
+            taken.append(self.take())
             return taken[-1]
 
         yield fresh
@@ -74,20 +96,6 @@ class PostgresStores:
         with self.schemas() as schema, ExitStack() as opened:
 
             def fresh(**options: Any) -> PostgresCheckpointer:
-                return opened.enter_context(closing(PostgresCheckpointer(self.dsn, schema(), **options)))
+                return opened.enter_context(closing(self.open(schema(), **options)))
 
             yield fresh
-
-    def _fresh(self) -> str:
-        """An empty schema: one that was used before, without its rows, else a new one."""
-        assert self._admin is not None
-        if not self._free:
-            self._made += 1
-            name = f"fastdur_{self._made}"
-            with closing(PostgresCheckpointer(self.dsn, name)) as store:
-                store.setup()
-            return name
-        name = self._free.pop()
-        for table in TABLES:
-            self._admin.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name, table)))
-        return name

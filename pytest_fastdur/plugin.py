@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.crash import Crash
     from pytest_fastdur.databases import PostgresStores
     from pytest_fastdur.fixtures import CrashSweep
@@ -141,8 +142,18 @@ def postgres_checkpointer(fastdur_postgres: PostgresStores) -> Iterator[Postgres
 @pytest.fixture
 def fastdur_backend(request: pytest.FixtureRequest) -> str:
     """Return the name of the backend that this test item is for."""
-    name: str = request.param
+    name: str = getattr(request, "param", "sqlite")
     return name
+
+
+@pytest.fixture
+def fastdur_place(fastdur_backend: str, request: pytest.FixtureRequest) -> Backend | None:
+    """Return where crashed histories are kept, None for files of their own."""
+    if fastdur_backend == "sqlite":
+        return None
+    from pytest_fastdur.backends import Schemas
+
+    return Schemas(request.getfixturevalue("fastdur_postgres"))
 
 
 @pytest.fixture
@@ -153,11 +164,12 @@ def checkpointer(fastdur_backend: str, request: pytest.FixtureRequest) -> SQLite
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test item for each backend."""
-    if "fastdur_backend" in metafunc.fixturenames:
-        wanted = option(metafunc.config, "backends") or "sqlite,postgres"
-        names = [name.strip() for name in wanted.split(",")]
-        metafunc.parametrize("fastdur_backend", names, indirect=True)
+    """One test item for each backend: those that are ordered, else both for `checkpointer`, and SQLite for a sweep."""
+    names = metafunc.fixturenames
+    wanted = option(metafunc.config, "backends") or ("sqlite,postgres" if "checkpointer" in names else None)
+    if "fastdur_backend" in names and wanted is not None:
+        backends = [name.strip() for name in wanted.split(",")]
+        metafunc.parametrize("fastdur_backend", backends, indirect=True)
 
 
 @pytest.hookimpl(trylast=True)
@@ -178,21 +190,22 @@ def effects(tmp_path: Path) -> Iterator[EffectLedger]:
 
 
 @pytest.fixture
-def crash(tmp_path: Path, effects: EffectLedger) -> Iterator[Crash]:
+def crash(tmp_path: Path, effects: EffectLedger, fastdur_place: Backend | None) -> Iterator[Crash]:
     """Kill at one named boundary: `with crash.at("after append review"): …`, or `crash(build, at=…, input=…)`."""
+    from pytest_fastdur.backends import Files
     from pytest_fastdur.crash import Crash
 
-    made = Crash(tmp_path, effects)
+    made = Crash(fastdur_place or Files(str(tmp_path)), effects)
     yield made
     made.close()
 
 
 @pytest.fixture
-def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger) -> CrashSweep:
+def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> CrashSweep:
     """Return the sweep: `crash_sweep(build, input=…, answers=…, effects=…)` crashes a workflow at every boundary."""
     from pytest_fastdur.fixtures import CrashSweep
 
-    return CrashSweep(request.node, effects)
+    return CrashSweep(request.node, effects, fastdur_place)
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

@@ -50,6 +50,10 @@ class Again(Exception):
         self.waited = waited
 
 
+def _nothing(_: Session) -> None:
+    """The work that only opens the store."""
+
+
 class Patient(ABC):
     """Works that are done again until they are done, or the bound is reached."""
 
@@ -74,8 +78,30 @@ class Patient(ABC):
     def _read_once(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
 
+    @abstractmethod
+    def rest(self) -> None:
+        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+
     def _waiting(self, attempt: int) -> None:  # noqa: B027 - may be left as it is
         """Called before each wait, with 1, 2, 3 ...; tests look on here."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing.is_set()
+
+    def __repr__(self) -> str:
+        """What it is and where."""
+        return f"{type(self).__name__}({self.location!r})"
+
+    def close(self) -> None:
+        """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
+        self._closing.set()
+        self.rest()
+
+    def setup(self) -> None:
+        """Create or migrate the tables; every first call does the same."""
+        self._write(_nothing)
 
     # -- patience ----------------------------------------------------------------------------------------------------
 

@@ -68,19 +68,6 @@ class Store(Patient):
         self._tails = Tails()
 
     @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closing.is_set()
-
-    def __repr__(self) -> str:
-        """What it is and where."""
-        return f"{type(self).__name__}({self.location!r})"
-
-    def setup(self) -> None:
-        """Create or migrate the tables; every first call does the same."""
-        self._write(_nothing)
-
-    @property
     def lease(self) -> float:
         """How many seconds a run stays its owner's without a sign of life."""
         return self._lease
@@ -374,10 +361,6 @@ class Store(Patient):
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]
-
-
-def _nothing(_: Session) -> None:
-    """The work that only opens the store."""
 
 
 def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:

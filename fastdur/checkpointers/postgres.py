@@ -126,11 +126,6 @@ class PostgresCheckpointer(Store):
         """Host, port, database and schema."""
         return self._location
 
-    def close(self) -> None:
-        """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
-        self._closing.set()
-        self.rest()
-
     def rest(self) -> None:
         """Close the connections once the calls under way have ended; a later call makes fresh ones."""
         with self._ended:

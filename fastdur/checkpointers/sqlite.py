@@ -118,11 +118,6 @@ class SQLiteCheckpointer(Store):
         """The absolute path of the file, or `:memory:`."""
         return self._path
 
-    def close(self) -> None:
-        """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
-        self._closing.set()
-        self.rest()
-
     def rest(self) -> None:
         """Close the connections once the calls under way have ended; a later call makes fresh ones."""
         with self._turns, self._reading:
