@@ -76,9 +76,9 @@ start_postgres() {
   fi
   local folder
   say "Postgres: starting a server"
-  folder=$("$env_python" ci/_postgres.py start $$)
+  folder=$("$env_python" -m pytest_fastdur.postgres start $$ wheel)
   # shellcheck disable=SC2064 # the folder is known now
-  trap "'$env_python' ci/_postgres.py stop '$folder'" EXIT
+  trap "'$env_python' -m pytest_fastdur.postgres stop '$folder'" EXIT
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM

@@ -5,6 +5,10 @@
 Start with `Chain`; the README has a first chain in 20 lines and a first crash test in 10.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from fastdur._codec import storable
 from fastdur._runner import Recovered, Runner, arecover, recover
 from fastdur._runs import (
@@ -71,6 +75,9 @@ from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
 from fastdur.scope import carry, effect_key, execution_id, fence, run_context
 
+if TYPE_CHECKING:
+    from fastdur.checkpointers.postgres import PostgresCheckpointer
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -106,6 +113,7 @@ __all__ = [
     "NotHappened",
     "NotStorable",
     "PendingInterrupt",
+    "PostgresCheckpointer",
     "Recovered",
     "Resume",
     "RoutingError",
@@ -151,3 +159,13 @@ __all__ = [
     "run_context",
     "storable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs a driver of its own at first use."""
+    if name != "PostgresCheckpointer":
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from fastdur.checkpointers.postgres import PostgresCheckpointer
+
+    return PostgresCheckpointer

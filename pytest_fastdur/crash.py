@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import observe
-from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.errors import SimulatedCrash
 from pytest_fastdur.faults import Fault, Point, Step, SweepError, fault_named
 from pytest_fastdur.forked import require_fork
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from fastdur.boundaries import Boundary
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Resume, RunResult
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import When
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.lifetimes import Lifetime
@@ -41,16 +40,19 @@ class Fired:
 class Crashed:
     """A run that was left by a process that died, and what is needed to go on with it."""
 
-    def __init__(self, build: Callable[[Any], Runner], path: str, execution_id: str, names: list[str]) -> None:
+    def __init__(
+        self, build: Callable[[Any], Runner], backend: Backend, path: str, execution_id: str, names: list[str]
+    ) -> None:
         self.execution_id = execution_id
         self.path = path
+        self._backend = backend
         self.names = names
         self._build = build
-        self._stores: list[SQLiteCheckpointer] = []
+        self._stores: list[Checkpointer] = []
 
-    def open(self) -> SQLiteCheckpointer:
-        """A store object on the file that the dead process used, as the next process opens it."""
-        store = SQLiteCheckpointer(self.path)
+    def open(self) -> Checkpointer:
+        """A store object on what the dead process used, as the next process opens it."""
+        store = self._backend.open(self.path)
         self._stores.append(store)
         return store
 
@@ -71,8 +73,8 @@ class Crashed:
 class Crash:
     """Kill at one named boundary: `crash.at("after append review")` around a call, or `crash(build, at=…)`."""
 
-    def __init__(self, folder: str | os.PathLike[str], ledger: EffectLedger | None = None) -> None:
-        self._folder = os.fspath(folder)
+    def __init__(self, backend: Backend, ledger: EffectLedger | None = None) -> None:
+        self._backend = backend
         self._ledger = ledger
         self._crashed: list[Crashed] = []
 
@@ -133,16 +135,15 @@ class Crash:
             require_fork()
         lifetime, _, instant = at.rpartition("/") if _has_lifetime(at) else ("", "", at)
         when, name = _instant(instant)
-        path = os.path.join(self._folder, f"crash-{len(self._crashed) + 1}.db")  # noqa: PTH118 - a str is wanted
         story = Story(f"crash {at}", build, input or {}, answers or {}, ledger=self._ledger, execution_id=execution_id)
-        world = World(story, path, _BUDGET, forked=kind is Fault.KILL)
+        world = World(story, self._backend, _BUDGET, forked=kind is Fault.KILL)
         try:
             names, last = self._until_dead(world, Point(lifetime, when, name), kind, paused_ends=not answers)
         finally:
             world.close(keep=True)
         if last.how not in ("crashed", "killed"):
             raise SweepError(_not_reached(at, names, str(last)))
-        self._crashed.append(Crashed(build, path, execution_id, names))
+        self._crashed.append(Crashed(build, self._backend, world.place, execution_id, names))
         return self._crashed[-1]
 
     def _until_dead(self, world: World, point: Point, fault: Fault, *, paused_ends: bool) -> tuple[list[str], Lifetime]:

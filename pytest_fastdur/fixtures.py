@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from pytest_fastdur.backends import Files
 from pytest_fastdur.faults import SweepError, faults_named
 from pytest_fastdur.plugin import SWEEPS, option
 from pytest_fastdur.story import Story
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from fastdur._runner import Runner
     from fastdur.checkpointers.protocol import Checkpointer
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.report.data import SweepReport
     from pytest_fastdur.story import Answer
@@ -28,8 +31,7 @@ class Stores:
     """Empty stores, each on a file of its own in one folder; all are closed at the end."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
+        self._files = Files(os.fspath(folder))
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -42,8 +44,7 @@ class Stores:
 
     def fresh(self) -> SQLiteCheckpointer:
         """An empty store."""
-        self._count += 1
-        store = SQLiteCheckpointer(self._folder / f"fastdur-{self._count}.db")
+        store = SQLiteCheckpointer(self._files.fresh())
         self._open.enter_context(closing(store))
         return store
 
@@ -51,9 +52,10 @@ class Stores:
 class CrashSweep:
     """The sweep of one test. Each call sweeps one story and fails the test where something was found."""
 
-    def __init__(self, item: pytest.Item, ledger: EffectLedger) -> None:
+    def __init__(self, item: pytest.Item, ledger: EffectLedger, backend: Backend | None = None) -> None:
         self._item = item
         self._ledger = ledger
+        self._backend = backend
 
     def __call__(
         self,
@@ -71,7 +73,7 @@ class CrashSweep:
         name: str | None = None,
         fresh: Callable[[], object] | None = None,
         provider: Callable[[], Mapping[str, int]] | None = None,
-        store: Callable[[str], Checkpointer] = SQLiteCheckpointer,
+        store: Callable[[str], Checkpointer] | None = None,
     ) -> SweepReport:
         """Crash the run of `build(store)` on `input` before and after every boundary, heal it, and compare.
 
@@ -99,7 +101,7 @@ class CrashSweep:
         )
         given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
         try:
-            report = carry_out(story, self._order(given))
+            report = carry_out(story, self._order(given), self._backend)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         report.nodeid = self._item.nodeid

@@ -6,13 +6,14 @@ import asyncio
 import json
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from fastdur._codec import freeze
 from fastdur.boundaries import observe
-from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from fastdur.checkpointers._store import Store
 from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash
 from pytest_fastdur.faults import Fault, SweepError
 from pytest_fastdur.forked import BROKEN, in_child
@@ -20,7 +21,7 @@ from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
     from fastdur._runner import Runner
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from fastdur.records import Resume, RunResult
     from pytest_fastdur.faults import Step
     from pytest_fastdur.story import Story
+
+Open = Callable[[], "Checkpointer"]
+"""How a process opens the store of its history."""
 
 How = Literal["completed", "paused", "crashed", "killed", "raised", "hung", "died"]
 
@@ -95,11 +99,11 @@ class Lifetime:
         return f"{self.call.label:<10} {self.call}: {ended}"
 
 
-def live(story: Story, path: str, call: Call, steps: Sequence[Step], budget: int, *, forked: bool) -> Lifetime:
+def live(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int, *, forked: bool) -> Lifetime:
     """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died."""
     if forked:
-        return _in_child(story, path, call, steps, budget)
-    return _here(story, path, call, Watch(story.execution_id, steps, budget, _nothing))
+        return _in_child(story, open_, call, steps, budget)
+    return _here(story, open_, call, Watch(story.execution_id, steps, budget, _nothing))
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -115,8 +119,8 @@ def _nothing(_: Watch) -> None:
     """Nobody waits for an announcement."""
 
 
-def _here(story: Story, path: str, call: Call, watch: Watch) -> Lifetime:
-    store = story.store(path)
+def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:
+    store = open_()
     ending = Ending()
     with ending:
         runner = _built(story, store)
@@ -214,20 +218,20 @@ def _judged(call: Call, ending: Ending, watch: Watch) -> Lifetime:
 
 
 def _give_up(store: Checkpointer, *, crashed: bool) -> None:
-    """Close a store object. Of a dead process only the files are closed: nothing that it held back is written."""
+    """Close a store object. Of a dead process only connections are closed: nothing that it held back is written."""
     if not crashed:
         store.close()
-    elif isinstance(store, SQLiteCheckpointer):
-        SQLiteCheckpointer.close(store)
+    elif isinstance(store, Store):
+        Store.close(store)
 
 
-def _in_child(story: Story, path: str, call: Call, steps: Sequence[Step], budget: int) -> Lifetime:
+def _in_child(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int) -> Lifetime:
     def work(send: Callable[[bytes], None]) -> None:
         def announce(watch: Watch) -> None:
             dying = Lifetime(call, "killed", watch.events, [str(step) for step in watch.struck])
             send(json.dumps(dying.plain()).encode())
 
-        lifetime = _here(story, path, call, Watch(story.execution_id, steps, budget, announce))
+        lifetime = _here(story, open_, call, Watch(story.execution_id, steps, budget, announce))
         send(json.dumps(lifetime.plain()).encode())
 
     death = in_child(work)

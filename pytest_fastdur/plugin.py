@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
+    from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.crash import Crash
+    from pytest_fastdur.databases import PostgresStores
     from pytest_fastdur.fixtures import CrashSweep
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.report.data import SweepReport
@@ -24,8 +28,12 @@ _OPTIONS = {
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
+    "backends": ("LIST", "stores that `checkpointer` and `crash_sweep` use: sqlite, postgres (`checkpointer`: both)"),
+    "postgres-dsn": ("DSN", "the Postgres server for tests; a database for each worker is made there, and dropped"),
+    "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
+_CHOICES = {"backends": ("sqlite", "postgres"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
@@ -37,8 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Every option is an ini key too."""
     group = parser.getgroup("fastdur", "crash testing of durable workflows")
     for name, (metavar, text) in _OPTIONS.items():
-        group.addoption(f"--fastdur-{name}", dest=f"fastdur_{name}", metavar=metavar, help=text)
-        parser.addini(f"fastdur_{name}", text, default=None)
+        key = name.replace("-", "_")
+        group.addoption(f"--fastdur-{name}", dest=f"fastdur_{key}", metavar=metavar, help=text)
+        parser.addini(f"fastdur_{key}", text, default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +65,11 @@ def pytest_configure(config: pytest.Config) -> None:
             parse_token(given["replay"])
     except SweepError as error:
         raise pytest.UsageError(str(error)) from None
+    for name, allowed in _CHOICES.items():
+        for value in given.get(name, "").split(",") if name in given else ():
+            if value.strip() not in allowed:
+                message = f"--fastdur-{name} knows {', '.join(allowed)}, not {value.strip()!r}"
+                raise pytest.UsageError(message)
     for name in ("budget", "seed"):
         if name in given and not given[name].isdecimal():
             message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
@@ -64,12 +78,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def option(config: pytest.Config, name: str) -> str | None:
     """What the command line says, else the ini file."""
+    name = name.replace("-", "_")
     return config.getoption(f"fastdur_{name}") or config.getini(f"fastdur_{name}") or None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, so that a log tells what was ordered."""
-    given = [f"{name} {value}" for name in _OPTIONS if (value := option(config, name)) and name != "faults"]
+    hidden = ("faults", "postgres-dsn")  # a DSN may hold a password
+    given = [f"{name} {value}" for name in _OPTIONS if name not in hidden and (value := option(config, name))]
     faults = option(config, "faults") or "crash"
     return f"fastdur: {', '.join([f'faults {faults}', *given])}"
 
@@ -100,6 +116,72 @@ def sqlite_checkpointer(tmp_path: Path) -> Iterator[SQLiteCheckpointer]:
         yield stores.fresh()
 
 
+@pytest.fixture(scope="session")
+def fastdur_postgres(request: pytest.FixtureRequest) -> Iterator[PostgresStores]:
+    """Return the database of this worker; the fixtures below give out stores in it."""
+    from pytest_fastdur import databases
+    from pytest_fastdur.shared_server import server_for
+
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with databases.PostgresStores(server_for(request.config), worker) as stores:
+        yield stores
+
+
+@pytest.fixture(scope="session")
+def postgres_checkpointer_factory(fastdur_postgres: PostgresStores) -> Iterator[Callable[..., PostgresCheckpointer]]:
+    """Return a function that makes an empty store in a schema of its own, for tests that need one for each example."""
+    with fastdur_postgres.stores() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def postgres_checkpointer(fastdur_postgres: PostgresStores) -> Iterator[PostgresCheckpointer]:
+    """Return an empty store on a real Postgres server, closed at the end of the test."""
+    with fastdur_postgres.stores() as fresh:
+        yield fresh()
+
+
+@pytest.fixture
+def fastdur_backend(request: pytest.FixtureRequest) -> str:
+    """Return the name of the backend that this test item is for."""
+    name: str = getattr(request, "param", "sqlite")
+    return name
+
+
+@pytest.fixture
+def fastdur_place(fastdur_backend: str, request: pytest.FixtureRequest) -> Backend | None:
+    """Return where crashed histories are kept, None for files of their own."""
+    if fastdur_backend == "sqlite":
+        return None
+    from pytest_fastdur.backends import Schemas
+
+    return Schemas(request.getfixturevalue("fastdur_postgres"))
+
+
+@pytest.fixture
+def checkpointer(fastdur_backend: str, request: pytest.FixtureRequest) -> SQLiteCheckpointer | PostgresCheckpointer:
+    """Return an empty store; the test runs once for each of `--fastdur-backends`, by default SQLite and Postgres."""
+    store: SQLiteCheckpointer | PostgresCheckpointer = request.getfixturevalue(f"{fastdur_backend}_checkpointer")
+    return store
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test item for each backend: those that are ordered, else both for `checkpointer`, and SQLite for a sweep."""
+    names = metafunc.fixturenames
+    wanted = option(metafunc.config, "backends") or ("sqlite,postgres" if "checkpointer" in names else None)
+    if "fastdur_backend" in names and wanted is not None:
+        backends = [name.strip() for name in wanted.split(",")]
+        metafunc.parametrize("fastdur_backend", backends, indirect=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the Postgres server that was started for this session."""
+    from pytest_fastdur.shared_server import stop_server
+
+    stop_server(config)
+
+
 @pytest.fixture
 def effects(tmp_path: Path) -> Iterator[EffectLedger]:
     """Return the effect ledger: what really happened, kept outside the process that is killed."""
@@ -110,21 +192,22 @@ def effects(tmp_path: Path) -> Iterator[EffectLedger]:
 
 
 @pytest.fixture
-def crash(tmp_path: Path, effects: EffectLedger) -> Iterator[Crash]:
+def crash(tmp_path: Path, effects: EffectLedger, fastdur_place: Backend | None) -> Iterator[Crash]:
     """Kill at one named boundary: `with crash.at("after append review"): …`, or `crash(build, at=…, input=…)`."""
+    from pytest_fastdur.backends import Files
     from pytest_fastdur.crash import Crash
 
-    made = Crash(tmp_path, effects)
+    made = Crash(fastdur_place or Files(str(tmp_path)), effects)
     yield made
     made.close()
 
 
 @pytest.fixture
-def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger) -> CrashSweep:
+def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> CrashSweep:
     """Return the sweep: `crash_sweep(build, input=…, answers=…, effects=…)` crashes a workflow at every boundary."""
     from pytest_fastdur.fixtures import CrashSweep
 
-    return CrashSweep(request.node, effects)
+    return CrashSweep(request.node, effects, fastdur_place)
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

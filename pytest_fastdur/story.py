@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.records import PendingInterrupt, Resume
 from pytest_fastdur.faults import NoAnswer, SweepError
 from pytest_fastdur.ledger import MODES
@@ -32,7 +31,8 @@ class Story:
 
     `fresh()` is called before each history and puts the outside world back to its beginning. `provider()` returns how
     often each effect really happened as the outside world counts it; for the names in it that count is judged in place
-    of the ledger's. `store` makes a store object on a file that may exist.
+    of the ledger's. `store` makes a store object on a file that may exist, in
+    place of what the backend would open.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Story:
     ledger: EffectLedger | None = None
     fresh: Callable[[], object] | None = None
     provider: Callable[[], Mapping[str, int]] | None = None
-    store: Callable[[str], Checkpointer] = SQLiteCheckpointer
+    store: Callable[[str], Checkpointer] | None = None
     execution_id: str = "swept"
 
     def __post_init__(self) -> None:

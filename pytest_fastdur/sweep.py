@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
-import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from pytest_fastdur.backends import Files
 from pytest_fastdur.control import ControlError, controlled
 from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
 from pytest_fastdur.forked import require_fork
@@ -20,6 +18,7 @@ from pytest_fastdur.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
     from pytest_fastdur.history import Outcome
 
@@ -62,6 +61,7 @@ def explore(
     budget: int | None = None,
     seed: int | None = None,
     replay: str | None = None,
+    backend: Backend | None = None,
 ) -> SweepReport:
     """Sweep a story and say what was found.
 
@@ -69,27 +69,28 @@ def explore(
     faulted. Then, for each kind of fault and before and after each boundary, a fresh history runs into the fault, is
     healed by documented calls, and is compared with the uninterrupted run: effects, way, values. With `depth=2` each
     recovery is faulted at each of its boundaries too. `report.ok` is true only if every point was tried and held.
+    `backend` keeps the histories: SQLite files, if none is given.
 
     Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
     those there are), a token that was recorded on another list of boundaries (`DivergenceError`).
     """
-    return carry_out(story, Order(faults_named(faults), at, depth, budget, seed, replay))
+    return carry_out(story, Order(faults_named(faults), at, depth, budget, seed, replay), backend)
 
 
 def boundary_names(story: Story) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with _Worlds(story, forked=False) as worlds:
+    with _Worlds(story, None, forked=False) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
-def carry_out(story: Story, order: Order) -> SweepReport:
+def carry_out(story: Story, order: Order, backend: Backend | None = None) -> SweepReport:
     """Carry out an order."""
     digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults], depth=order.depth)
-    with _Worlds(story, forked=Fault.KILL in faults) as worlds:
+    with _Worlds(story, backend, forked=Fault.KILL in faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
@@ -108,41 +109,32 @@ def carry_out(story: Story, order: Order) -> SweepReport:
     return report
 
 
-def fast_folder() -> str | None:
-    """Where the files of histories go: a memory file system where there is one, else None for the usual place.
-
-    A killed process loses nothing that it has written, because written pages belong to the kernel; so SIGKILL cannot
-    tell a memory file system from a disk. A power cut could, and is not played here.
-    """
-    memory = "/dev/shm"  # noqa: S108 - only as a place for files with random names
-    return memory if os.access(memory, os.W_OK) else None
-
-
 class _Worlds:
-    """Fresh histories of one story, one after another, each on a file of its own."""
+    """Fresh histories of one story, one after another, each in a place of its own."""
 
-    def __init__(self, story: Story, *, forked: bool) -> None:
+    def __init__(self, story: Story, backend: Backend | None, *, forked: bool) -> None:
         self.story, self.forked = story, forked
         self.budget = _BUDGET_FOR_CONTROL
-        self._count = 0
+        if story.store is not None and backend is not None:
+            message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
+            raise SweepError(message)
+        self._backend = backend or Files()
         self._open: World | None = None
 
     def __enter__(self) -> Self:
-        """Make the folder."""
-        self._folder = tempfile.mkdtemp(prefix="fastdur-", dir=fast_folder())
+        """Begin."""
+        self._backend.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove it."""
+        """Leave nothing."""
         if self._open is not None:
             self._open.close()
-        shutil.rmtree(self._folder)
+        self._backend.__exit__()
 
     def fresh(self, *, forked: bool | None = None) -> World:
         """The beginning of a history."""
-        self._count += 1
-        path = os.path.join(self._folder, f"{self._count}.db")  # noqa: PTH118 - thousands of times
-        self._open = World(self.story, path, self.budget, forked=self.forked if forked is None else forked)
+        self._open = World(self.story, self._backend, self.budget, forked=self.forked if forked is None else forked)
         return self._open
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastdur._codec import thaw
-from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.errors import StoreError
 from pytest_fastdur import invariants
 from pytest_fastdur.durable import DurableState
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastdur.records import Checkpoint
+    from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
     from pytest_fastdur.observers import Event
@@ -28,16 +28,17 @@ NOTHING = DurableState(None)
 class World:
     """A history in the making. What breaks a promise on the way is kept in `violations`."""
 
-    def __init__(self, story: Story, path: str, budget: int, *, forked: bool) -> None:
+    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool) -> None:
         self.story = story
-        self.path = path
+        self.place = backend.fresh()
         self.lifetimes: list[Lifetime] = []
         self.violations: list[Violation] = []
         self.states: list[DurableState] = []
         self.asked: dict[str, Call] = {}
         self._budget = budget
         self._forked = forked
-        self._store = SQLiteCheckpointer(path)
+        self._backend = backend
+        self._store = backend.open(self.place)
         self._counts = {"start": 0, "resume": 0}
         self._acknowledged: list[tuple[str, ...]] = []
         self._entered: dict[str, str] = {}
@@ -56,13 +57,10 @@ class World:
         return None if self.state.run is None else self.state.run.head.status
 
     def close(self, *, keep: bool = False) -> None:
-        """The history is over; its files go, unless somebody keeps them."""
+        """The history is over; its place is given back, unless somebody keeps it."""
         self._store.close()
-        if keep:
-            return
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(self.path + suffix):  # noqa: PTH110 - plain names, thousands of times
-                os.unlink(self.path + suffix)  # noqa: PTH108
+        if not keep:
+            self._backend.discard(self.place)
 
     # -- what comes next ---------------------------------------------------------------------------------------------
 
@@ -102,7 +100,14 @@ class World:
         self._counts[call.kind] += 1
         if self.story.ledger is not None:
             self.story.ledger.lifetime = len(self.lifetimes)
-        lifetime = live(self.story, self.path, call, steps, self._budget, forked=self._forked)
+        lifetime = live(
+            self.story,
+            partial(self.story.store or self._backend.open, self.place),
+            call,
+            steps,
+            self._budget,
+            forked=self._forked,
+        )
         self.lifetimes.append(lifetime)
         self._look()
         self._follow(lifetime)

@@ -39,11 +39,19 @@ class Session(Protocol):
 
 
 class Again(Exception):
-    """The work was not done, or nobody knows whether it was (`unclear`): do it again."""
+    """The work was not done, or nobody knows whether it was (`unclear`): do it again.
 
-    def __init__(self, cause: str, *, unclear: bool) -> None:
+    `waited` is how many seconds were spent on finding that out, where it was a wait.
+    """
+
+    def __init__(self, cause: str, *, unclear: bool, waited: float = 0.0) -> None:
         super().__init__(cause)
         self.unclear = unclear
+        self.waited = waited
+
+
+def _nothing(_: Session) -> None:
+    """The work that only opens the store."""
 
 
 class Patient(ABC):
@@ -70,8 +78,30 @@ class Patient(ABC):
     def _read_once(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
 
+    @abstractmethod
+    def rest(self) -> None:
+        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+
     def _waiting(self, attempt: int) -> None:  # noqa: B027 - may be left as it is
         """Called before each wait, with 1, 2, 3 ...; tests look on here."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing.is_set()
+
+    def __repr__(self) -> str:
+        """What it is and where."""
+        return f"{type(self).__name__}({self.location!r})"
+
+    def close(self) -> None:
+        """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
+        self._closing.set()
+        self.rest()
+
+    def setup(self) -> None:
+        """Create or migrate the tables; every first call does the same."""
+        self._write(_nothing)
 
     # -- patience ----------------------------------------------------------------------------------------------------
 
@@ -101,8 +131,10 @@ class Patient(ABC):
         self, perform: Callable[[Callable[[Session], T]], T], work: Callable[[Session], T], again: Again
     ) -> T:
         cause: Exception = again
-        unclear = again.unclear
+        unclear, waited = again.unclear, again.waited
         for attempt, delay in enumerate(self._delays(), 1):
+            if waited >= self.busy_bound:
+                break
             self._waiting(attempt)
             if self._closing.wait(delay):
                 raise self._closed() from cause
@@ -110,7 +142,7 @@ class Patient(ABC):
                 return perform(work)
             except Again as once_more:
                 cause = once_more
-                unclear = unclear or once_more.unclear
+                unclear, waited = unclear or once_more.unclear, waited + once_more.waited
             except StoreUnavailable as error:
                 if not unclear:
                     raise

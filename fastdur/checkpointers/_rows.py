@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Stored
 
 _KNOWN_TREES: Final = 8
-_SMALL: Final = 1024  # of a tree's text: writing it costs less than finding out what is new in it
 _SEQ: Final = (1 << RUN_SHIFT) - 1
 _ELEMENTS: Final = -1
 _REORDERED: Final = -2
@@ -56,11 +55,14 @@ class Tail:
     status: str | None = None
 
 
-def body_after(tail: Tail, frames: Frame, status: str | None) -> tuple[str, Tail]:
-    """Return the body of the row that comes after `tail`, and what is then known of it."""
+def body_after(tail: Tail, frames: Frame, status: str | None, small: int) -> tuple[str, Tail]:
+    """Return the body of the row that comes after `tail`, and what is then known of it.
+
+    A tree whose text is no longer than `small` is written in full.
+    """
     tree: Frozen = frames.tree()
     seq = tail.seq + 1
-    if tail.tree is not None and tail.size > _SMALL:
+    if tail.tree is not None and tail.size > small:
         delta = diff(tail.tree, tree)
         body = dumps(delta)
         vain = len(body) if delta is None else _not_new(tail.tree, delta)

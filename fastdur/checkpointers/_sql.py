@@ -3,7 +3,8 @@
 Texts use `?` for a parameter and these names: `{t}` before a table, `{same}` for an equality that holds between two
 NULLs, `{now}` for the store's clock (seconds since 1970, one parameter: what to add), `{serial}` and `{key}` for two
 kinds of primary key, `{values}` for the values of an insert that belongs to a move, `{guard}` after the condition of
-an update or delete that belongs to one, `{moved}` for the heads that the move has written.
+an update or delete that belongs to one, `{moved}` for the heads that the move has written, `{hold}` after a query of a
+head that must not move until the statement around it is done.
 
 A *move* is one compare-and-set of a head and the statements that hold only if it took effect. A dialect runs them one
 by one in a transaction, or folds them into one statement.
@@ -12,7 +13,12 @@ by one in a transaction, or folds them into one statement.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from fastdur.errors import StoreTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCHEMA: Final = 1
 """The schema version that this version writes."""
@@ -22,6 +28,17 @@ RUN_SHIFT: Final = 32
 
 Hold = Literal["keep", "drop", "take"]
 """What a move does to the claim: renew its lease, give it up, or take it under a new token."""
+
+
+def known(version: int, location: str) -> int:
+    """Return the schema version found at `location`. Raises `StoreTooNew` where it is one of the future."""
+    if version > SCHEMA:
+        message = (
+            f"The store {location} has schema {version}; this fastdur knows up to {SCHEMA}. "
+            "Nothing was changed; upgrade fastdur, or give another store."
+        )
+        raise StoreTooNew(message)
+    return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +51,39 @@ class Dialect:
     mark: str = "?"
     tables: str = ""
     same: str = "IS"
-    values: str = "VALUES ({})"
+    values: tuple[str, str, str] = ("VALUES (", "), (", ")")
     guard: str = ""
     moved: str = "executions"
+    hold: str = ""
 
-    def fit(self, text: str, columns: int = 0) -> str:
-        """Return `text` in this dialect; `columns` counts the parameters of `{values}`."""
-        return text.format(
+    def fit(self, text: str, columns: int = 0, lines: int = 1) -> str:
+        """Return `text` in this dialect; `columns` counts the parameters of each of the `lines` of `{values}`."""
+        start, between, end = self.values
+        return text.replace("?", self.mark).format(
             t=self.tables,
             same=self.same,
             now=self.now,
             serial=self.serial,
             key=self.key,
-            values=self.values.format(", ".join("?" * columns)),
+            values=start + between.join([", ".join([self.mark] * columns)] * lines) + end,
             guard=self.guard,
-            moved=self.tables + self.moved if self.moved == "executions" else self.moved,
-        ).replace("?", self.mark)
+            moved=self.moved,
+            hold=self.hold,
+        )
 
 
-# The head of a run is one small row that every step rewrites; the texts of its start, which may be big, are beside it.
-# Nothing that a step rewrites is in an index. There is no second index on checkpoints.
+# The head of a run is one small row that every step rewrites, near its end only: Postgres logs a row from its first
+# change on. The texts of the start, which may be big, are beside it. Nothing that a step rewrites is in an index. There
+# is no second index on checkpoints.
 _TABLES: Final = {
     1: (
         """CREATE TABLE {t}executions (
             run {serial}, execution_id TEXT NOT NULL UNIQUE, runner TEXT NOT NULL, kind TEXT NOT NULL,
-            status TEXT NOT NULL, seq BIGINT NOT NULL, epoch BIGINT NOT NULL, token TEXT, start_token TEXT NOT NULL,
-            owner TEXT, lease_until DOUBLE PRECISION, attempts BIGINT NOT NULL,
-            parent_id TEXT, parent_address TEXT, parent_checkpoint_id TEXT,
-            created_at DOUBLE PRECISION NOT NULL, updated_at DOUBLE PRECISION NOT NULL)""",
-        "CREATE INDEX {t}executions_by_status ON executions (status, runner)",
+            start_token TEXT NOT NULL, parent_id TEXT, parent_address TEXT, parent_checkpoint_id TEXT,
+            created_at DOUBLE PRECISION NOT NULL, status TEXT NOT NULL, epoch BIGINT NOT NULL, token TEXT, owner TEXT,
+            seq BIGINT NOT NULL, attempts BIGINT NOT NULL, lease_until DOUBLE PRECISION,
+            updated_at DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX executions_by_status ON {t}executions (status, runner)",
         "CREATE TABLE {t}starts (run {key}, graph TEXT NOT NULL, input TEXT NOT NULL)",
         """CREATE TABLE {t}checkpoints (
             id {key}, nonce TEXT NOT NULL, node_id TEXT NOT NULL, node_index BIGINT NOT NULL, step_type TEXT NOT NULL,
@@ -142,7 +163,7 @@ _BEGIN: Final = (
     "INSERT INTO {t}idempotency_cache (run, "
     + _EFFECT_COLUMNS
     + """, epoch)
-    SELECT run, ?, ?, ?, ?, ?, ?, ?, ?, epoch FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?
+    SELECT run, ?, ?, ?, ?, ?, ?, ?, ?, epoch FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?{hold}
     ON CONFLICT (run, key) DO UPDATE SET name = excluded.name, args = excluded.args, status = excluded.status,
     attempt = excluded.attempt, path = excluded.path, result = excluded.result, error = excluded.error,
     epoch = excluded.epoch
@@ -175,9 +196,9 @@ class Sql:
 
     def __init__(self, dialect: Dialect) -> None:
         fit = self._fit = dialect.fit
-        self.migrations = {version: tuple(map(fit, texts)) for version, texts in _TABLES.items()}
+        self._migrations = {version: tuple(map(fit, texts)) for version, texts in _TABLES.items()}
+        self._migrated = fit("UPDATE {t}schema_version SET version = ")
         self.version = fit("SELECT version FROM {t}schema_version")
-        self.migrated = fit("UPDATE {t}schema_version SET version = ?")
         self.start = fit(_START)
         self.start_texts = fit(_START_TEXTS)
         self.started = fit(_STARTED)
@@ -185,7 +206,6 @@ class Sql:
         self.renew = fit(_RENEW)
         self.release = fit(_RELEASE)
         self.append = fit(_APPEND, 14)
-        self.ask = fit(_ASK, 8)
         self.answer = fit(_ANSWER)
         self.withdraw = fit(_WITHDRAW)
         self.regraph = fit(_REGRAPH)
@@ -202,6 +222,20 @@ class Sql:
         self.resolve_effect = fit(_RESOLVE)
         self.head = fit(_HEAD + " WHERE e.execution_id = ?")
         self._moves: dict[tuple[Hold, bool, bool, bool], str] = {}
+        self._asks: dict[int, str] = {}
+
+    def upgrade(self, version: int) -> Iterator[str]:
+        """What leads from `version` (0: nothing is there) to the schema of this fastdur, to be run as one."""
+        for step in range(version + 1, SCHEMA + 1):
+            yield from self._migrations[step]
+            yield self._migrated + str(step)
+
+    def ask(self, questions: int) -> str:
+        """Write that many open questions, in their order. Parameters: the columns of each."""
+        known = self._asks.get(questions)
+        if known is None:
+            known = self._asks[questions] = self._fit(_ASK, 8, questions)
+        return known
 
     def move(self, hold: Hold, *, row: bool, status: bool, asked: bool) -> str:
         """The compare-and-set of a head: what becomes of the claim, whether a row is appended, whether the status is

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from fastdur.checkpointers._patience import Again
-from fastdur.checkpointers._sql import SCHEMA
-from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreTooNew, StoreUnavailable
+from fastdur.checkpointers._sql import known
+from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
 
 APPLICATION_ID: Final = 0x66647572
 """`PRAGMA application_id` of a fastdur store: "fdur"."""
@@ -128,13 +128,7 @@ def version_of(connection: sqlite3.Connection, path: str) -> int:
             raise StoreCorrupt(message)
         return 0
     (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone()
-    if version > SCHEMA:
-        message = (
-            f"The store {path} has schema {version}; this fastdur knows up to {SCHEMA}. "
-            "Nothing was changed; upgrade fastdur, or give another path."
-        )
-        raise StoreTooNew(message)
-    return int(version)
+    return known(int(version), path)
 
 
 def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:

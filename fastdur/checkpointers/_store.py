@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from fastdur._codec import dumps
 from fastdur.checkpointers._patience import Patient
@@ -42,13 +43,20 @@ class Store(Patient):
     clock_offset: float = 0.0
     """Seconds added to the database's clock. Only tests move it."""
 
-    def __init__(self, sql: Sql, lease: float) -> None:
+    small: ClassVar[int] = 1024
+    """How long the text of a state is that is written in full each time, in place of what is new in it."""
+
+    def __init__(self, sql: Sql, lease: float, durability: str) -> None:
         if not lease > 0:
             message = f"lease is {lease!r}; it must be a number of seconds greater than 0"
+            raise ValueError(message)
+        if durability not in ("full", "normal"):
+            message = f"durability is {durability!r}; it must be 'full' or 'normal'"
             raise ValueError(message)
         super().__init__()
         self._sql = sql
         self._lease = lease
+        self._durability = durability
         self._tails = Tails()
 
     def _forget(self) -> None:
@@ -104,7 +112,7 @@ class Store(Patient):
             after = Tail(seq, tail.base, tail.size, tail.spent, tail.tree, status)
         else:
             nonce = _nonce(row, seen, seq + 1)
-            body, after = body_after(tail, row.frames, status)
+            body, after = body_after(tail, row.frames, status, self.small)
             pieces.append((sql.append, row_values(run, nonce, row, body, after)))
         pieces += beside
 
@@ -229,8 +237,9 @@ class Store(Patient):
         self, claim: Claim, row: Checkpoint, pending: Iterable[PendingInterrupt], status: Status, *, keep: bool = False
     ) -> Checkpoint:
         """Append `row`, set the run's status and write the pending rows, in one transaction."""
-        asked = [(self._sql.ask, question_values(claim.run, question)) for question in pending]
-        return self._append(claim, row, status, keep=keep, beside=asked)
+        asked = [question_values(claim.run, question) for question in pending]
+        beside = [(self._sql.ask(len(asked)), [*chain.from_iterable(asked)])] if asked else []
+        return self._append(claim, row, status, keep=keep, beside=beside)
 
     def _append(
         self, claim: Claim, row: Checkpoint, status: Status, *, keep: bool, beside: Sequence[Piece]

@@ -103,13 +103,9 @@ class SQLiteCheckpointer(Store):
         *,
         lease: float = 30.0,
     ) -> None:
-        super().__init__(_SQL, lease)
-        if durability not in ("full", "normal"):
-            message = f"durability is {durability!r}; it must be 'full' or 'normal'"
-            raise ValueError(message)
+        super().__init__(_SQL, lease, durability)
         self._memory = path == _MEMORY
         self._path = _MEMORY if self._memory else resolve(path)
-        self._durability = durability
         self._turns = Turns(self._perform, self._apart)
         self._reading = Lock()
         self._kept = _Kept()
@@ -118,27 +114,9 @@ class SQLiteCheckpointer(Store):
         _stores.add(self)
 
     @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closing.is_set()
-
-    def __repr__(self) -> str:
-        """Where it is."""
-        return f"SQLiteCheckpointer({self._path!r})"
-
-    @property
     def location(self) -> str:
         """The absolute path of the file, or `:memory:`."""
         return self._path
-
-    def setup(self) -> None:
-        """Create or migrate the file; every first call does the same."""
-        self._write(_nothing)
-
-    def close(self) -> None:
-        """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
-        self._closing.set()
-        self.rest()
 
     def rest(self) -> None:
         """Close the connections once the calls under way have ended; a later call makes fresh ones."""
@@ -274,10 +252,8 @@ class SQLiteCheckpointer(Store):
         if version == SCHEMA:
             return
         execute("BEGIN IMMEDIATE")
-        for step in range(version_of(connection.driver, self._path) + 1, SCHEMA + 1):
-            for text in self._sql.migrations[step]:
-                execute(text)
-            execute(self._sql.migrated, (step,))
+        for text in self._sql.upgrade(version_of(connection.driver, self._path)):
+            execute(text)
         execute(f"PRAGMA application_id = {APPLICATION_ID}")
         execute("COMMIT")
 
@@ -298,10 +274,6 @@ class SQLiteCheckpointer(Store):
         self._turns = Turns(self._perform, self._apart)
         self._reading = Lock()
         self._forget()
-
-
-def _nothing(_: Session) -> None:
-    """The work that only opens the store."""
 
 
 def default_store() -> SQLiteCheckpointer:

@@ -42,6 +42,9 @@ ORDER = (
     ("checkpointers._store",),
     ("checkpointers._sqlite_file",),
     ("checkpointers.sqlite",),
+    ("checkpointers._postgres_sql",),
+    ("checkpointers._postgres_server",),
+    ("checkpointers.postgres",),
     ("checkpointers.nowhere",),
     ("checkpointers",),
     # what code inside a node may ask

@@ -36,7 +36,7 @@ def test_the_bodies_of_rows_lead_from_state_to_state_and_the_size_stays_near_the
     drift = 0
     for state in data:
         frames = Frame("", 1, {"data": state, "pad": PAD})
-        body, tail = body_after(tail, frames, "running")
+        body, tail = body_after(tail, frames, "running", 1024)
         if tail.base == tail.seq:
             tree, drift = loads(body), 0
             assert tail.size == len(body)
@@ -55,14 +55,14 @@ def test_a_list_that_only_grows_is_measured_to_the_byte():
     for _ in range(1000):
         log = [*log, "x" * 50]
         frames = Frame("", 1, {"data": {"log": log}})
-        _, tail = body_after(tail, frames, None)
+        _, tail = body_after(tail, frames, None, 1024)
         assert tail.size == len(json.dumps(frames.tree(), separators=(",", ":")))
 
 
 def test_a_state_that_does_not_change_costs_nothing_but_the_row():
     frames = Frame("", 1, {"data": {"x": "y" * 1100}})
-    _, first = body_after(Tail(0), frames, None)
-    body, second = body_after(first, frames, None)
+    _, first = body_after(Tail(0), frames, None, 1024)
+    body, second = body_after(first, frames, None, 1024)
     assert (body, second.base, second.size) == ("null", 1, first.size)
 
 

@@ -1,0 +1,219 @@
+"""The server of a Postgres store: where it is, how it is connected to, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from fastdur.checkpointers._patience import Again
+from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
+
+try:
+    import psycopg
+    import psycopg_pool
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError as missing:
+    text = (
+        "PostgresCheckpointer needs psycopg and psycopg_pool, which are not installed: pip install 'fastdur[postgres]'"
+    )
+    raise ImportError(text) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+T = TypeVar("T")
+
+DriverError = psycopg.Error
+Forbidden = psycopg.errors.InsufficientPrivilege
+NoConnection = psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed
+
+_LOOK_EVERY: Final = 0.1
+"""After how many seconds without a sign of the server the driver looks up."""
+
+_CONNECT_WITHIN: Final = 10
+
+_ROLLED_BACK: Final = {
+    "40001": "a conflict with another transaction",
+    "40P01": "a deadlock with another transaction",
+    "55P03": "a lock that another transaction holds",
+    "57014": "the server cancelled the statement",
+    "53300": "the server takes no more connections",
+    "53200": "the server is out of memory",
+    "57P03": "the server is starting or stopping",
+    "25006": "the server is read-only: a standby, or a primary that steps down",
+}
+"""Nothing of the statement was done, and the next try may succeed."""
+
+_GONE: Final = ("08", "57P", "40003")
+"""The beginnings of the codes after which the session is over, and the outcome of its statement not known."""
+
+_REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError], str], ...]] = (
+    (
+        ("26000", "42P05"),  # a prepared statement is not there, or is there already
+        StoreUnavailable,
+        (
+            "The store {at} did not take this: {told}. Nothing was written. The pooler in between gives each statement "
+            "another session; leave prepared=True away."
+        ),
+    ),
+    (
+        ("42501",),
+        StoreUnavailable,
+        (
+            "The store {at} did not take this: {told}. Nothing was written. Let an administrator grant it: USAGE on "
+            "the schema, SELECT, INSERT, UPDATE and DELETE on its tables."
+        ),
+    ),
+    (("54000",), NotStorable, "A value is longer than the store {at} takes ({told}); keep it outside, store its name"),
+    (("22003",), OverflowError, "{told}"),
+    (
+        ("42", "3F", "23", "22", "XX001", "XX002"),  # a table or column is not there, or not as it was made
+        StoreCorrupt,
+        (
+            "The store {at} is damaged or not a fastdur store ({code}: {told}); restore it from a backup, or give "
+            "another schema."
+        ),
+    ),
+    (("",), StoreUnavailable, "The store {at} did not take this ({code}: {told}). Nothing was written."),
+)
+"""The beginnings of the codes of a refusal, the first that fits, and what to raise."""
+
+COLLISIONS: Final = ("23505", "42P06", "42P07", "42710")
+"""Somebody else has just made the same schema, table or index."""
+
+_HOPELESS: Final = (
+    "authentication failed",
+    "no password supplied",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "permission denied for database",
+    "certificate",
+    "does not support SSL",
+)
+"""What a refused connection says where waiting will not help. The protocol's code is not given there."""
+
+
+def settings(*, prepared: bool) -> dict[str, Any]:
+    """Return how to connect. Unless `prepared`, nothing of a session is needed later: the next may be another one."""
+    return {
+        "autocommit": True,
+        "prepare_threshold": 1 if prepared else None,
+        "client_encoding": "utf8",
+        "fallback_application_name": "fastdur",
+    }
+
+
+class SilentError(psycopg.OperationalError):
+    """The server gave no sign of life for as long as the store waits."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("the server gave no sign of life")
+        self.seconds = seconds
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives a server up which gives no sign for `patience` seconds, in counted looks."""
+
+    patience: float = 60.0
+    _cursor: psycopg.Cursor[tuple[Any, ...]] | None = None
+
+    def one_cursor(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Return the cursor that all statements share: making one takes time."""
+        if self._cursor is None:
+            self._cursor = self.cursor()
+        return self._cursor
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        """Consume a generator of the driver."""
+        return super().wait(self._counted(gen), *args, **options)
+
+    def _counted(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        silent = 0
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                silent = 0 if ready else silent + 1
+                if silent * _LOOK_EVERY >= self.patience:
+                    self.close()
+                    raise SilentError(self.patience)
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+    def lost(self) -> bool:
+        """Whether an idle connection has been ended from the other side: then there is something to read."""
+        ready = select.poll()
+        ready.register(self.pgconn.socket, select.POLLIN)
+        return bool(ready.poll(0))
+
+
+class Pool(psycopg_pool.ConnectionPool[Connection]):
+    """Connections of one process. A child made by fork leaves them alone."""
+
+    def __init__(self, conninfo: str, kwargs: dict[str, Any], smallest: int, largest: int) -> None:
+        self._made_by = os.getpid()
+        super().__init__(
+            conninfo,
+            connection_class=Connection,
+            kwargs=kwargs,
+            min_size=smallest,
+            max_size=largest,
+            open=True,
+            num_workers=1,
+        )
+
+    def __del__(self) -> None:
+        """Stop the threads, where they are."""
+        if self._made_by == os.getpid():
+            super().__del__()
+
+
+def parsed(connection_string: str) -> tuple[str, str]:
+    """Return what to connect with, and where that leads, for people: host, port and database, never a password.
+
+    Raises `ValueError` for a string that the driver does not understand.
+    """
+    try:
+        given = conninfo_to_dict(connection_string)
+    except psycopg.ProgrammingError as error:
+        message = "connection_string is not understood; give 'postgresql://user@host/dbname' or 'host=… dbname=…'"
+        raise ValueError(message) from error.with_traceback(None)
+    known: dict[str, Any] = {
+        option.keyword.decode(): option.val.decode()
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.val is not None
+    }
+    known.update(given)
+    host = str(known.get("host") or known.get("hostaddr") or "localhost")
+    database = known.get("dbname") or known.get("user") or ""
+    if "connect_timeout" not in known:
+        given["connect_timeout"] = _CONNECT_WITHIN
+    return make_conninfo("", **given), f"{host}:{known.get('port', 5432)}/{database}"
+
+
+def understood(error: psycopg.Error, location: str, *, sent: bool) -> FastdurError | OverflowError | Again:
+    """Return what to raise for a driver's error; `sent` tells that a write was on its way."""
+    code, told = error.sqlstate, " ".join(str(error.diag.message_primary or error).split())
+    if code is None:
+        return _unanswered(error, told, location, sent=sent)
+    if code in _ROLLED_BACK:
+        return Again(f"{_ROLLED_BACK[code]} ({code}: {told})", unclear=False)
+    if code.startswith(_GONE):
+        return Again(f"the connection was ended ({code}: {told})", unclear=sent)
+    kind, text = next((kind, text) for codes, kind, text in _REFUSED if code.startswith(codes))
+    return kind(text.format(at=location, code=code, told=told))
+
+
+def _unanswered(error: psycopg.Error, told: str, location: str, *, sent: bool) -> FastdurError | Again:
+    """Return what to raise where the server did not answer, or the driver does not say with what code."""
+    if isinstance(error, SilentError):
+        return Again(told, unclear=sent, waited=error.seconds)
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return Again(told, unclear=False, waited=_CONNECT_WITHIN)
+    if any(words in told for words in _HOPELESS):
+        message = f"The store {location} cannot be opened ({told}); correct the connection string, or what it names."
+        return StoreUnavailable(message)
+    return Again(told, unclear=sent)

@@ -1,0 +1,265 @@
+"""The store in a Postgres database, for any number of processes on any number of machines."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from functools import lru_cache
+from itertools import chain
+from threading import Condition, Lock
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from fastdur.checkpointers._patience import Again
+from fastdur.checkpointers._postgres_server import (
+    COLLISIONS,
+    Connection,
+    DriverError,
+    Forbidden,
+    NoConnection,
+    Pool,
+    parsed,
+    settings,
+    understood,
+)
+from fastdur.checkpointers._postgres_sql import creation, folded, quoted, statements
+from fastdur.checkpointers._sql import SCHEMA, known
+from fastdur.checkpointers._store import Store
+from fastdur.errors import StoreCorrupt, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastdur.checkpointers._patience import Piece, Session, Stored
+
+T = TypeVar("T")
+
+_FOR_A_CONNECTION: Final = 1.0
+"""How many seconds one try waits for a connection to become free."""
+
+
+@lru_cache(maxsize=256)
+def _move(pieces: tuple[str, ...]) -> bytes:
+    return folded(pieces).encode()
+
+
+class _Session:
+    """Statements on one connection, each a transaction of its own."""
+
+    __slots__ = ("_execute",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._execute = connection.one_cursor().execute
+
+    def move(self, pieces: Sequence[Piece]) -> bool:
+        texts, values = zip(*pieces, strict=True)
+        ordered = values[:1] + values[2:] + values[1:2]  # as `folded` has them
+        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == 1
+
+    def change(self, sql: str, values: Sequence[object]) -> int:
+        return self._execute(sql.encode(), values).rowcount
+
+    def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
+        return self._execute(sql.encode(), values).fetchall()
+
+
+class _Kept:
+    """The pool of one store. It is closed with it, and when it is collected."""
+
+    __slots__ = ("pool",)
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+
+    def close(self) -> None:
+        pool, self.pool = self.pool, None
+        if pool is not None:
+            pool.close()
+
+
+class PostgresCheckpointer(Store):
+    """A store in the tables of one schema of a Postgres database, or of one that speaks its protocol.
+
+    `connection_string` is what libpq takes: `postgresql://user@host/dbname` or `host=… dbname=…`. Nothing is connected
+    to before the first call, which makes the schema and its tables where they are missing. With `durability="full"` a
+    write is on the server's disk when its call returns, and a server whose `synchronous_commit` is off is refused;
+    `"normal"` takes the server as it is. `lease` is how many seconds a run stays its owner's without a sign of life.
+
+    Every write is one statement in a transaction of its own. Nothing is kept in a session, so a pooler in transaction
+    mode may stand in between; `prepared=True` gives that up, and a step then costs about the server a third less. Safe
+    to use from any number of threads and processes, and across `fork`.
+    """
+
+    small = 64  # the log of the server grows by what is written, not by pages
+
+    def __init__(
+        self,
+        connection_string: str,
+        schema: str = "fastdur",
+        min_pool_size: int = 1,
+        max_pool_size: int = 10,
+        *,
+        lease: float = 30.0,
+        durability: Literal["full", "normal"] = "full",
+        prepared: bool = False,
+    ) -> None:
+        if not 0 <= min_pool_size <= max_pool_size or max_pool_size < 1:
+            message = f"the pool cannot hold {min_pool_size} to {max_pool_size} connections; let it hold 1 or more"
+            raise ValueError(message)
+        super().__init__(statements(schema), lease, durability)
+        self._conninfo, where = parsed(connection_string)
+        self._schema = schema
+        self._location = f"{where}/{schema}"
+        self._sizes = min_pool_size, max_pool_size
+        self._settings = settings(prepared=prepared)
+        self._kept = _Kept()
+        self._begin_anew()
+        weakref.finalize(self, self._kept.close)
+        _stores.add(self)
+
+    def _begin_anew(self) -> None:
+        self._opening = Lock()
+        self._under_way = 0
+        self._ended = Condition(Lock())
+
+    @property
+    def location(self) -> str:
+        """Host, port, database and schema."""
+        return self._location
+
+    def rest(self) -> None:
+        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+        with self._ended:
+            self._ended.wait_for(lambda: self._under_way == 0)
+            self._kept.close()
+
+    # -- one statement -----------------------------------------------------------------------------------------------
+
+    def _write_once(self, work: Callable[[Session], T]) -> T:
+        return self._perform(work, writing=True)
+
+    def _read_once(self, work: Callable[[Session], T]) -> T:
+        return self._perform(work, writing=False)
+
+    def _perform(self, work: Callable[[Session], T], *, writing: bool) -> T:
+        with self._ended:
+            self._check_open()
+            self._under_way += 1
+        try:
+            pool = self._kept.pool or self._open()
+            connection = self._taken(pool)
+            try:
+                return work(_Session(connection))
+            except DriverError as error:
+                if connection.closed or error.sqlstate == "25006":
+                    self._replace(pool)
+                raise understood(error, self._location, sent=writing) from error
+            finally:
+                pool.putconn(connection)
+        finally:
+            with self._ended:
+                self._under_way -= 1
+                self._ended.notify_all()
+
+    def _taken(self, pool: Pool) -> Connection:
+        """A connection that is alive as far as can be told without asking the server."""
+        try:
+            connection = pool.getconn(_FOR_A_CONNECTION)
+        except NoConnection as error:
+            if self._under_way == 1:  # nobody has one: the pool itself does not get any
+                self._replace(pool)
+            message = f"no connection became free; all {self._sizes[1]} are in use, or the server takes no more"
+            raise Again(message, unclear=False, waited=_FOR_A_CONNECTION) from error
+        connection.patience = self.busy_bound
+        if connection.lost():
+            self._replace(pool)
+            pool.putconn(connection)
+            message = "the server has ended the connection"
+            raise Again(message, unclear=False)
+        return connection
+
+    def _replace(self, pool: Pool) -> None:
+        """Give up a pool whose connections have been lost, or are about to be found so one by one."""
+        with self._opening:
+            if self._kept.pool is pool:
+                self._kept.pool = None
+        pool.close(timeout=0.1)
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> Pool:
+        """Make the pool. Whatever may be refused is refused before anything is written."""
+        with self._opening:
+            if self._kept.pool is None:
+                try:
+                    with Connection.connect(self._conninfo, **self._settings) as connection:
+                        connection.patience = self.busy_bound
+                        self._prepare(connection)
+                except DriverError as error:
+                    raise understood(error, self._location, sent=False) from error
+                self._kept.pool = Pool(self._conninfo, self._settings, *self._sizes)
+            return self._kept.pool
+
+    def _prepare(self, connection: Connection) -> None:
+        version = self._version(connection)
+        ((commits,),) = connection.execute("SHOW synchronous_commit")
+        if commits == "off" and self._durability == "full":
+            message = (
+                f"The store {self._location} may lose what it has acknowledged: synchronous_commit is off there. "
+                "Set it to on for this database or user, or choose durability='normal'."
+            )
+            raise StoreUnavailable(message)
+        if version != SCHEMA:
+            self._upgrade(connection, version)
+
+    def _version(self, connection: Connection) -> int:
+        ((found,),) = connection.execute("SELECT to_regclass(%s)", [quoted(self._schema) + ".schema_version"])
+        if found is None:
+            return 0
+        rows = connection.execute(self._sql.version.encode()).fetchall()
+        if len(rows) != 1:
+            message = f"The store {self._location} is damaged: it has no version; restore it from a backup."
+            raise StoreCorrupt(message)
+        return known(rows[0][0], self._location)
+
+    def _upgrade(self, connection: Connection, version: int) -> None:
+        text = creation(self._schema)
+        try:
+            with connection.transaction():
+                if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]).fetchall():
+                    connection.execute(text.encode())
+                for text in self._sql.upgrade(version):
+                    connection.execute(text.encode())
+        except Forbidden as error:
+            message = (
+                f"The store {self._location} is not set up, and this user may not do it "
+                f"({error.diag.message_primary}). Nothing was written. Let an administrator run what "
+                f"`fastdur schema --postgres` prints; the statement that was refused is: {text}"
+            )
+            raise StoreUnavailable(message) from error
+        except DriverError as error:
+            if error.sqlstate in COLLISIONS:
+                message = "another process is setting up this schema, or it has tables of something else"
+                raise Again(message, unclear=False) from error
+            raise
+
+    # -- fork --------------------------------------------------------------------------------------------------------
+
+    def after_fork(self) -> None:
+        """In the child: begin anew. The connections are the parent's; closing them here would end them there."""
+        _inherited.append(self._kept.pool)
+        self._kept.pool = None
+        self._begin_anew()
+        self._forget()
+
+
+_stores: Final[weakref.WeakSet[PostgresCheckpointer]] = weakref.WeakSet()
+_inherited: Final[list[Any]] = []
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        store.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch - everywhere but on Windows
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,109 @@
+"""Where histories are kept: SQLite files, or schemas of a Postgres database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Protocol, Self
+
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+
+if TYPE_CHECKING:
+    from fastdur.checkpointers.postgres import PostgresCheckpointer
+    from fastdur.checkpointers.protocol import Checkpointer
+    from pytest_fastdur.databases import PostgresStores
+
+
+class Backend(Protocol):
+    """Makes places for stores, and opens them: any number of times, as processes come and go."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        ...
+
+    def __exit__(self, *_: object) -> None:
+        """End, and leave nothing."""
+        ...
+
+    def fresh(self) -> str:
+        """Return an empty place."""
+        ...
+
+    def open(self, place: str) -> Checkpointer:
+        """Return a new store object on a place."""
+        ...
+
+    def discard(self, place: str) -> None:
+        """Give a place back."""
+        ...
+
+
+def fast_folder() -> str | None:
+    """Where the files of histories go: a memory file system where there is one, else None for the usual place.
+
+    A killed process loses nothing that it has written, because written pages belong to the kernel; so SIGKILL cannot
+    tell a memory file system from a disk. A power cut could, and is not played here.
+    """
+    memory = "/dev/shm"  # noqa: S108 - only as a place for files with random names
+    return memory if os.access(memory, os.W_OK) else None
+
+
+class Files:
+    """A file for each history, in a folder of its own, or in one that is given and stays."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder, self._stays = folder or "", folder is not None
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        """Make the folder."""
+        if not self._stays:
+            self._folder = tempfile.mkdtemp(prefix="fastdur-", dir=fast_folder())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove it."""
+        if not self._stays:
+            shutil.rmtree(self._folder)
+
+    def fresh(self) -> str:
+        """Return the path of a file that is not there."""
+        self._count += 1
+        return os.path.join(self._folder, f"fastdur-{self._count}.db")  # noqa: PTH118 - thousands of times
+
+    def open(self, place: str) -> SQLiteCheckpointer:
+        """Return a new store object on a file."""
+        return SQLiteCheckpointer(place)
+
+    def discard(self, place: str) -> None:
+        """Remove the file, and what SQLite keeps beside it."""
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(place + suffix):  # noqa: PTH110 - plain names, thousands of times
+                os.unlink(place + suffix)  # noqa: PTH108
+
+
+class Schemas:
+    """A schema for each history, in the database of this worker."""
+
+    def __init__(self, stores: PostgresStores) -> None:
+        self._stores = stores
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+
+    def fresh(self) -> str:
+        """Return the name of an empty schema."""
+        return self._stores.take()
+
+    def open(self, place: str) -> PostgresCheckpointer:
+        """Return a new store object on a schema; one connection, as one process of a run needs."""
+        return self._stores.open(place, min_pool_size=1, max_pool_size=2)
+
+    def discard(self, place: str) -> None:
+        """Let the schema be used again."""
+        self._stores.give_back(place)

