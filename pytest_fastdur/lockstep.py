@@ -12,6 +12,7 @@ that differs from the model's, in result, order or type of error, fails; Hypothe
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -325,6 +326,21 @@ class StoresInLockstep(RuleBasedStateMachine):
             lambda world: world.store.put_idempotent(world.claim(which), record), f"end {key!r} under claim {which}"
         )
 
+    @precondition(_has_readings)
+    @rule(which=_WHICH, key=_KEYS, value=VALUES, happened=st.booleans())
+    def resolve(self, which: int, key: str, value: Any, happened: bool) -> None:  # noqa: FBT001 - drawn
+        """Somebody says what came of an effect."""
+        frozen = freeze(value, "result")
+
+        def call(world: World, seen: Execution) -> object:
+            found = [each for each in world.store.list_unknown(seen.execution_id) if each.key == key]
+            if not found:
+                return None
+            outcome = replace(found[0], status="done" if happened else "failed", result=frozen, path="")
+            return world.store.resolve_unknown(seen, found[0], outcome)
+
+        self._as_of(which, call, f"resolve {key!r}")
+
     # -- again, and what is there ------------------------------------------------------------------------------------
 
     @precondition(lambda self: bool(self._sent))
@@ -341,6 +357,7 @@ class StoresInLockstep(RuleBasedStateMachine):
             f"list {run!r}": lambda store: store.list(run, limit=limit),
             f"last row of {run!r}": lambda store: store.get_last(run),
             f"effects of {run!r}": lambda store: store.list_idempotent(run),
+            f"unknown effects of {run!r}": lambda store: store.list_unknown(run),
             f"questions of {run!r}": lambda store: store.list_pending_interrupts(run, limit=limit),
             **{f"effect {key!r} of {run!r}": partial(worlds.effect, run, key) for key in ("k", "K")},
             **{

@@ -224,7 +224,7 @@ class StoreModel:
         known = run.effects.get(record.key)
         if known is not None and known.status in ("done", "unstorable"):
             return known
-        run.effects[record.key] = record
+        run.effects[record.key] = replace(record, epoch=run.head.epoch)
         return None
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
@@ -235,8 +235,26 @@ class StoreModel:
         if known is not None and begun and run.is_held_by(claim):
             ended = replace(known, status=record.status, result=record.result, error=record.error)
             run.effects[record.key] = ended
-        elif known is None or repr(known) != repr(record):
+        elif known is None or not _alike(known, record):
             raise StaleRun(claim.execution_id)
+
+    def list_unknown(self, execution_id: str) -> builtins.list[EffectRecord]:
+        """The effect records without an outcome."""
+        return [each for each in self.list_idempotent(execution_id) if each.status in ("started", "unknown")]
+
+    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
+        """Give a record that has no outcome one, from outside."""
+        run = self.runs[seen.execution_id]
+        known = run.effects.get(record.key)
+        if known is None:
+            return False
+        unknown = known.attempt == record.attempt and known.status in ("started", "unknown")
+        if unknown and (run.head.epoch, run.head.token) == (seen.epoch, seen.token):
+            run.effects[record.key] = replace(
+                known, status=outcome.status, path=outcome.path, result=outcome.result, error=outcome.error
+            )
+            return True
+        return _alike(known, outcome)
 
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
         """One effect record."""
@@ -299,3 +317,8 @@ def _content(row: Checkpoint) -> tuple[object, ...]:
     """A row such that two are equal only where their types are."""
     trees = dumps(row.frames.tree()), dumps(dict(row.extra))
     return (trees, replace(row, frames=row.frames.__class__("", 0, {}), extra={}))
+
+
+def _alike(one: EffectRecord, other: EffectRecord) -> bool:
+    """Whether two records say the same, types included; the epoch is the store's own."""
+    return repr(replace(one, epoch=0)) == repr(replace(other, epoch=0))

@@ -151,3 +151,43 @@ class Effects(Group):
         after = head(bench.store)
         assert (after.seq, after.epoch, after.status, after.token) == (0, before.epoch, "running", "first")
         bench.store.put(claim, row(claim), "running")
+
+    @clause("claims", "rows", "effects")
+    def test_effect_12_records_without_an_outcome_are_listed(self, bench: Bench) -> None:
+        """`list_unknown` gives the records that are `started` or `unknown`, in the order of their begin."""
+        claim = start(bench.store)
+        for key in ("z", "done", "a", "failed"):
+            bench.store.begin_idempotent(claim, effect(key))
+        bench.store.put_idempotent(claim, effect("done", status="done"))
+        bench.store.put_idempotent(claim, effect("failed", status="failed"))
+        bench.store.put_idempotent(claim, effect("a", status="unknown"))
+        assert [each.key for each in bench.store.list_unknown("r")] == ["z", "a"]
+        assert bench.store.list_unknown("nobody") == []
+
+    @clause("claims", "rows", "effects")
+    def test_effect_13_an_outcome_said_from_outside_is_the_records(self, bench: Bench) -> None:
+        """`resolve_unknown` writes status, path, result and error; sent again it is done; a finished record stays."""
+        claim = start(bench.store)
+        bench.store.begin_idempotent(claim, effect())
+        bench.store.put(claim, row(claim), "failed")
+        seen, (record,) = head(bench.store), bench.store.list_unknown("r")
+        said = effect(status="done", result={"paid": 1}, path="")
+        assert bench.store.resolve_unknown(seen, record, said)
+        assert bench.store.get_idempotent("r", "k") == said
+        assert bench.store.resolve_unknown(seen, record, said)
+        assert not bench.store.resolve_unknown(seen, record, effect(status="failed", error="no"))
+        assert bench.store.get_idempotent("r", "k") == said
+
+    @clause("claims", "rows", "effects")
+    def test_effect_14_an_outcome_is_fenced_by_the_reading(self, bench: Bench) -> None:
+        """False where epoch or token have moved since the reading, or another attempt has replaced the record."""
+        claim = start(bench.store)
+        bench.store.begin_idempotent(claim, effect())
+        bench.store.put(claim, row(claim), "failed")
+        seen, (record,) = head(bench.store), bench.store.list_unknown("r")
+        owner = bench.store.claim_execution(seen, "second", "you")
+        assert owner is not None
+        assert not bench.store.resolve_unknown(seen, record, effect(status="done"))
+        assert bench.store.begin_idempotent(owner, effect(attempt="a2")) is None
+        assert not bench.store.resolve_unknown(head(bench.store), record, effect(status="done"))
+        assert bench.store.get_idempotent("r", "k") == effect(attempt="a2")

@@ -222,18 +222,19 @@ class ShelfStore:
             known = effects.get(record.key)
             if known is not None and known.status in ("done", "unstorable"):
                 return copy.deepcopy(known)
-            effects[record.key] = copy.deepcopy(record)
+            epoch = self._runs()[claim.execution_id].head.epoch
+            effects[record.key] = copy.deepcopy(replace(record, epoch=epoch))
             return None
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
         with self._shelf.lock:
             known = self.get_idempotent(claim.execution_id, record.key)
-            if repr(known) == repr(record):
+            if alike(known, record):
                 return
             begun = known is not None and (known.attempt, known.status) == (record.attempt, "started")
             if not begun or not self._holds(claim):
                 raise StaleRun(f"Run {claim.execution_id!r} no longer belongs to this call.")
-            self._runs()[claim.execution_id].effects[record.key] = copy.deepcopy(record)
+            self._runs()[claim.execution_id].effects[record.key] = copy.deepcopy(replace(record, epoch=known.epoch))
 
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
         return next((record for record in self.list_idempotent(execution_id) if record.key == key), None)
@@ -242,6 +243,19 @@ class ShelfStore:
         with self._shelf.lock:
             run = self._runs().get(execution_id)
             return copy.deepcopy(list(run.effects.values())) if run else []
+
+    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
+        return [each for each in self.list_idempotent(execution_id) if each.status in ("started", "unknown")]
+
+    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
+        with self._shelf.lock:
+            run = self._runs()[seen.execution_id]
+            known = run.effects.get(record.key)
+            unknown = known is not None and known.status in ("started", "unknown") and known.attempt == record.attempt
+            if not unknown or (run.head.epoch, run.head.token) != (seen.epoch, seen.token):
+                return alike(known, outcome)
+            run.effects[record.key] = copy.deepcopy(replace(outcome, epoch=known.epoch))
+            return True
 
     # -- runs --------------------------------------------------------------------------------------------------------
 
@@ -279,3 +293,8 @@ class ShelfStore:
 
 def _nobody(status: Status) -> dict[str, Any]:
     return {"status": status, "token": None, "owner": None}
+
+
+def alike(known: EffectRecord | None, record: EffectRecord) -> bool:
+    """Whether two records say the same, types included; the epoch is the store's own."""
+    return known is not None and repr(replace(known, epoch=0)) == repr(replace(record, epoch=0))

@@ -224,3 +224,22 @@ class EffectsMoveTheHead(ShelfStore):
         run = self._runs()[claim.execution_id]
         run.head = replace(run.head, seq=run.head.seq + 1)
         return known
+
+
+@breaks("EFFECT-12")
+class ListsEveryEffectAsUnknown(ShelfStore):
+    def list_unknown(self, execution_id):
+        return self.list_idempotent(execution_id)
+
+
+@breaks("EFFECT-13")
+class LetsAnyoneHaveTheLastWord(ShelfStore):
+    def resolve_unknown(self, seen, record, outcome):
+        self._runs()[seen.execution_id].effects[record.key] = outcome
+        return True
+
+
+@breaks("EFFECT-14")
+class ResolvesWithoutAFence(ShelfStore):
+    def resolve_unknown(self, seen, record, outcome):
+        return super().resolve_unknown(self._runs()[seen.execution_id].head, record, outcome)
