@@ -11,6 +11,7 @@ from fastdur.errors import IdempotencyError, NotStorable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fastdur._failures import Kinds
     from fastdur.records import Happened
 
     Per = Literal["run", "visit"]
@@ -28,6 +29,7 @@ class Declared:
         name: str | None,
         on_unknown: OnUnknown,
         per: Per,
+        raises: type[Exception] | Kinds,
         required: bool,
     ) -> None:
         if isinstance(fn, type) or not callable(fn):
@@ -42,6 +44,12 @@ class Declared:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
         self.per: Per = per
+        self.raises: Kinds = raises if isinstance(raises, tuple) else (raises,)
+        kind: Any
+        for kind in self.raises:
+            if not isinstance(kind, type) or not issubclass(kind, Exception):
+                message = f"raises= of {self.name}() holds {kind!r}; give exception classes"
+                raise TypeError(message)
         self._check_policy()
         self._bind: Callable[..., dict[str, Any]] | None = None
 

@@ -44,7 +44,7 @@ class EffectCall:
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:
-                return None, replayed_failure(failed)
+                return None, replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, self)
             if found is None:
                 return (yield from self._run())
@@ -104,7 +104,9 @@ class EffectCall:
         """Record that the body raised. What ended it from outside says nothing of what it has done."""
         sure = self.effect.on_unknown == "rerun" or isinstance(error, NotHappened)
         if isinstance(error, Exception) and not isinstance(error, FastdurError):
-            ended = replace(record, status="failed" if sure else "unknown", error=frozen_failure(error))
+            ended = replace(
+                record, status="failed" if sure else "unknown", error=frozen_failure(error, self.effect.raises)
+            )
             yield from EndEffect(ended, self.node.address)
             self.memory.doubt(ended, sure=sure)
         else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from fastdur._declared import OnUnknown, Per
+    from fastdur._failures import Kinds
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -68,6 +69,7 @@ def idempotent(
     name: str | None = None,
     on_unknown: OnUnknown = "rerun",
     per: Per = "run",
+    raises: type[Exception] | Kinds = (),
     required: bool = False,
 ) -> Decorator: ...
 
@@ -80,6 +82,7 @@ def idempotent(
     name: str | None = None,
     on_unknown: OnUnknown = "rerun",
     per: Per = "run",
+    raises: type[Exception] | Kinds = (),
     required: bool = False,
 ) -> Any:
     """Record the result of a function under the run it is called in; a recorded call is answered, not run again.
@@ -92,7 +95,10 @@ def idempotent(
 
     Before the body a `started` record is written, after it the result; the first call and every replay return the same
     stored value, and `None` is a value. A body that raises is not a result: a retry of the node, or a resume after the
-    run failed, runs it again. Calls with one key run one at a time; a second waits for the first and takes its result.
+    run failed, runs it again. After a crash or a pause the node's replay gets the exception again: a built-in one, and
+    one of `raises=`, a class or a tuple of classes with all below them, as itself, with its arguments and attributes as
+    they can be stored; any other as `EffectFailed`. Calls with one key run one at a time; a second waits for the first
+    and takes its result.
 
     Between the end of the body and its record lies the one window no engine can close: a crash in it leaves an effect
     that is *unknown*. `on_unknown="rerun"` runs the body again, so hand `effect_key()` to the provider. With `"raise"`
@@ -110,7 +116,9 @@ def idempotent(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Declared(function, key_fn=key_fn, name=name, on_unknown=on_unknown, per=per, required=required)
+        declared = Declared(
+            function, key_fn=key_fn, name=name, on_unknown=on_unknown, per=per, raises=raises, required=required
+        )
         return _awaited(declared) if is_async(function) else _called(declared)
 
     return decorate if fn is None else decorate(fn)

@@ -715,6 +715,69 @@ def test_a_failure_that_the_node_caught_is_replayed_after_a_crash_without_runnin
         assert caught[1].args == error.args
 
 
+class CardError(Exception):
+    def __init__(self, code, *, until):
+        super().__init__(f"card {code}")
+        self.code, self.until = code, until
+
+
+class Limit(CardError):
+    pass
+
+
+class Missing(FileNotFoundError):
+    def __init__(self, number):
+        super().__init__(2, "gone", f"file {number}")
+        self.number = number
+
+
+@pytest.mark.parametrize(
+    ("make", "raises", "comes_back"),
+    [
+        (lambda: CardError("stolen", until=datetime(2024, 1, 1, tzinfo=UTC)), CardError, True),
+        (lambda: Limit("limit", until=(1, 2)), (KeyError, CardError), True),
+        (lambda: Limit("limit", until=None), Exception, True),
+        (lambda: Missing(5), Missing, True),
+        (lambda: Declined("no", {"n": 1}), (Declined,), True),
+        (lambda: Declined("no"), CardError, False),
+        (lambda: CardError("stolen", until=None), (), False),
+        (lambda: CardError("stolen", until=threading.Lock()), CardError, False),
+        (lambda: Declined(threading.Lock()), Declined, False),
+    ],
+)
+def test_a_failure_of_a_class_that_the_function_names_is_replayed_as_itself(store, go, make, raises, comes_back):
+    caught, error = [], make()
+
+    @idempotent(raises=raises)
+    def pay():
+        raise error
+
+    def a(state):
+        try:
+            pay()
+        except Exception as failure:
+            caught.append(failure)
+            failure.add_note("seen")
+        interrupt("ok?")
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    go(made.resume, "r", Resume(True))
+    assert (caught[0] is error, caught[1] is error) == (True, False)
+    if comes_back:
+        assert (type(caught[1]), caught[1].args, str(caught[1])) == (type(error), error.args, str(error))
+        assert {**vars(error)} == {**vars(caught[1])}
+        assert getattr(caught[1], "filename", None) == getattr(error, "filename", None)
+    else:
+        assert (type(caught[1]), str(error) in str(caught[1])) == (EffectFailed, True)
+
+
+@pytest.mark.parametrize("raises", [KeyboardInterrupt, "Declined", (Declined, None), [Declined], Declined("no")])
+def test_what_is_no_class_of_exceptions_is_refused_when_it_is_declared(raises):
+    with pytest.raises(TypeError, match="exception classes"):
+        idempotent(raises=raises)(len)
+
+
 def test_a_failure_is_replayed_once_and_to_its_own_visit_only(store, go):
     calls = []
     pay = failing(calls, 1, Declined("no"))

@@ -28,7 +28,8 @@ from fastdur import (
     list_unknown,
     resolve_unknown,
 )
-from fastdur._unknown import is_unknown
+from fastdur._effects import Look, Reading, Recorded
+from fastdur._unknown import is_unknown, resolved
 from fastdur.records import EffectRecord, Execution
 from tests.unit.running import WAIT, Gate, at, attempts, dump, flow, raising, turn
 
@@ -590,6 +591,15 @@ def test_unknown_is_what_has_no_outcome_and_nobody_at_work_on_it(status, epoch, 
     head = Execution("r", 1, "c", "chain", "running", 0, 2, "token", "me", True, None, None)
     record = EffectRecord("k", "pay", "digest", status, "a1", "a#1", epoch=epoch)
     assert is_unknown(record, head, alive=alive) is expected
+
+
+def test_an_effect_of_an_owner_that_came_after_the_head_was_read_is_read_again():
+    head = Execution("r", 1, "c", "chain", "running", 0, 2, None, None, False, None, None)
+    steps = resolved("r", "k", NotHappened)
+    assert isinstance(next(steps), Look)
+    assert isinstance(steps.send(Reading(head, None, alive=False)), Recorded)
+    newer = EffectRecord("k", "pay", "digest", "started", "a1", "a#1", epoch=3)
+    assert isinstance(steps.send(newer), Look)
 
 
 def test_a_run_without_a_store_knows_its_doubts_too():
