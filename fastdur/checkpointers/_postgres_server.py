@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from fastdur.checkpointers._patience import Again
 from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
@@ -116,7 +116,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives a server up which gives no sign for `patience` seconds, in counted looks."""
 
     patience: float = 60.0
+    ready: ClassVar[list[Connection]] = []
+    """What `connect` gives out before it makes any."""
     _cursor: psycopg.Cursor[tuple[Any, ...]] | None = None
+
+    @classmethod
+    def connect(cls, *args: Any, **options: Any) -> Connection:
+        """Connect."""
+        return cls.ready.pop() if cls.ready else super().connect(*args, **options)
 
     def one_cursor(self) -> psycopg.Cursor[tuple[Any, ...]]:
         """Return the cursor that all statements share: making one takes time."""
@@ -153,17 +160,24 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 class Pool(psycopg_pool.ConnectionPool[Connection]):
     """Connections of one process. A child made by fork leaves them alone."""
 
-    def __init__(self, conninfo: str, kwargs: dict[str, Any], smallest: int, largest: int) -> None:
+    def __init__(self, first: Connection, conninfo: str, kwargs: dict[str, Any], smallest: int, largest: int) -> None:
         self._made_by = os.getpid()
+        self._ready = [first]
         super().__init__(
             conninfo,
-            connection_class=Connection,
+            connection_class=type("Connection", (Connection,), {"ready": self._ready}),
             kwargs=kwargs,
             min_size=smallest,
             max_size=largest,
             open=True,
             num_workers=1,
         )
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close every connection that is not in use."""
+        super().close(timeout)
+        while self._ready:
+            self._ready.pop().close()
 
     def __del__(self) -> None:
         """Stop the threads, where they are."""

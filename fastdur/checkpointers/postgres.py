@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import ExitStack
 from functools import lru_cache
 from itertools import chain
 from threading import Condition, Lock
@@ -191,13 +192,21 @@ class PostgresCheckpointer(Store):
         with self._opening:
             if self._kept.pool is None:
                 try:
-                    with Connection.connect(self._conninfo, **self._settings) as connection:
-                        connection.patience = self.busy_bound
-                        self._prepare(connection)
+                    first = self._first()
                 except DriverError as error:
                     raise understood(error, self._location, sent=False) from error
-                self._kept.pool = Pool(self._conninfo, self._settings, *self._sizes)
+                self._kept.pool = Pool(first, self._conninfo, self._settings, *self._sizes)
             return self._kept.pool
+
+    def _first(self) -> Connection:
+        """Make a connection and look at what it leads to."""
+        with ExitStack() as failed:
+            connection = Connection.connect(self._conninfo, **self._settings)
+            failed.callback(connection.close)
+            connection.patience = self.busy_bound
+            self._prepare(connection)
+            failed.pop_all()
+        return connection
 
     def _prepare(self, connection: Connection) -> None:
         version = self._version(connection)

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from fastdur import SQLiteCheckpointer
 from tests.cases import _story
+from tests.cases._opened import opened
 from tests.cases._server import attempt
 from tests.cases._world import World
 from tests.house.source import ROOT
@@ -32,7 +32,7 @@ def racer(orders, answers, go):
         known = (order.folder, order.story, order.flavour)
         if known not in chains:
             world = World(order.folder, order.flavour)
-            store = SQLiteCheckpointer(world.folder / "runs.db")
+            store = opened(order.folder)
             store.setup()
             chains[known] = getattr(_story, order.story)(world, store)
         tell(answers, "ready")

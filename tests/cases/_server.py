@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from fastdur import SQLiteCheckpointer
 from tests.cases import _story
+from tests.cases._opened import opened
 from tests.cases._world import World
 
 
@@ -56,7 +56,7 @@ class Came:
 def obey(order):
     """Carry out an order in this process."""
     world = World(order.folder, order.flavour, order.die)
-    store = SQLiteCheckpointer(world.folder / "runs.db")
+    store = opened(order.folder)
     chain = getattr(import_module(order.module), order.story)(world, store)
     with world.watched():
         came = attempt(chain, order.method, order.flavour, *order.args, **order.keywords)

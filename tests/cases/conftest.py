@@ -11,9 +11,9 @@ from signal import SIGKILL
 
 import pytest
 
-from fastdur import SQLiteCheckpointer
 from tests.cases import _story
 from tests.cases._dump import dump
+from tests.cases._opened import BACKENDS, on_postgres, opened
 from tests.cases._server import Came, Order, attempt, call
 from tests.cases._world import FLAVOURS, WAIT, Gate, World
 from tests.house.source import ROOT
@@ -73,7 +73,6 @@ class Play:
 
     def __init__(self, server, folder, flavour):
         self.server, self.folder, self.flavour = server, folder, flavour
-        self.file = folder / "runs.db"
         self.world = World(folder, flavour)
         self.story = None
         self.module = _story.__name__
@@ -97,7 +96,7 @@ class Play:
     @contextmanager
     def store(self, **keywords):
         """The store, opened here."""
-        store = SQLiteCheckpointer(self.file, **keywords)
+        store = opened(self.folder, **keywords)
         try:
             yield store
         finally:
@@ -136,30 +135,51 @@ class Play:
         return self.read("get_execution", run)
 
     def dump(self):
-        return dump(self.file)
+        return dump(self.folder)
 
     @property
     def marks(self):
         return self.world.marks()
 
 
-@pytest.fixture(params=FLAVOURS[:2])
-def play(request, server, tmp_path):
+@pytest.fixture
+def play(request, server, stored):
     """A story, once with the sync calls and once with the async ones."""
-    return Play(server, tmp_path, request.param)
+    return Play(server, stored, request.param)
+
+
+def pytest_generate_tests(metafunc):
+    backends = getattr(metafunc.function, "backends", BACKENDS)
+    if {"play", "backend"} <= set(metafunc.fixturenames):  # the engine's two drivers are the same whatever the store
+        both = [("sqlite", "sync"), ("sqlite", "async"), ("postgres", "sync")]
+        metafunc.parametrize(("backend", "play"), [pair for pair in both if pair[0] in backends], indirect=["play"])
+    elif "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", backends)
 
 
 @pytest.fixture
-def store(tmp_path):
-    """A store in a file, for what happens in this process."""
-    store = SQLiteCheckpointer(tmp_path / "runs.db")
+def stored(backend, request, tmp_path):
+    """A folder whose stories are kept on this backend."""
+    if backend == "sqlite":
+        yield tmp_path
+        return
+    database = request.getfixturevalue("fastdur_postgres")
+    with database.schemas() as fresh:
+        on_postgres(tmp_path, database.dsn, fresh())
+        yield tmp_path
+
+
+@pytest.fixture
+def store(stored):
+    """A store, for what happens in this process."""
+    store = opened(stored)
     yield store
     store.close()
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+def world(stored):
+    return World(stored)
 
 
 class Here:
@@ -167,7 +187,7 @@ class Here:
 
     def __init__(self, store, folder, flavour):
         self.store, self.flavour, self.world = store, flavour, World(folder, flavour)
-        self.file = folder / "runs.db"
+        self.folder, self.file = folder, folder / "runs.db"
         self.chain = None
 
     def build(self, story):
@@ -187,7 +207,7 @@ class Here:
         return Held(self.world, mark, lambda: attempt(self.chain, method, self.flavour, *args, **keywords)).standing()
 
     def dump(self):
-        return dump(self.file)
+        return dump(self.folder)
 
     @property
     def marks(self):
@@ -195,9 +215,9 @@ class Here:
 
 
 @pytest.fixture(params=FLAVOURS)
-def here(request, store, tmp_path):
+def here(request, store, stored):
     """A story in this process: sync, async, and async calls on plain functions."""
-    return Here(store, tmp_path, request.param)
+    return Here(store, stored, request.param)
 
 
 def together(*calls):

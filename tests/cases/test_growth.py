@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from fastdur import Chain
+from tests.cases._opened import on_files
 from tests.cases._server import attempt
 from tests.cases.conftest import RUN
 
@@ -25,6 +26,7 @@ def bytes_stored(file):
     return size, pages * size_of_one
 
 
+@on_files
 @pytest.mark.case("S89")
 def test_a_constant_of_one_megabyte_is_not_stored_once_for_each_of_a_hundred_nodes(here):
     """Wrong: a whole snapshot in every row: 100 MB."""
@@ -42,6 +44,7 @@ def test_a_constant_of_one_megabyte_is_not_stored_once_for_each_of_a_hundred_nod
     assert [len(row.state_snapshot["constant"]) for row in here.store.list(RUN)[:3]] == [MB] * 3
 
 
+@on_files
 @pytest.mark.case("S89")
 def test_a_megabyte_that_is_handed_down_into_nested_chains_is_not_stored_at_each_step(here):
     """Wrong: differences at the outermost level only."""
@@ -79,6 +82,7 @@ def test_a_run_of_seven_hundred_rows_that_fails_at_its_last_step_goes_on_there(p
     assert play.resume().error == "AlreadyResumed"
 
 
+@on_files
 def test_a_late_step_of_a_long_run_writes_no_more_than_an_early_one(here):
     """Wrong: lists of everything that has run, written anew at each step."""
     here.build("seven_hundred")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
+from itertools import count
 
 import pytest
 
-from fastdur import Chain, NodeIsAsync, Resume, SQLiteCheckpointer, StoreUnavailable, interrupt
+from fastdur import Chain, NodeIsAsync, Resume, StoreUnavailable, interrupt
 from tests.cases import _story
+from tests.cases._opened import another
 from tests.cases._server import attempt
 from tests.cases.conftest import RUN
 
@@ -16,21 +18,19 @@ YES = Resume(approved=True, metadata={"by": "ada"})
 NESTED = {"by": {"name": "ada", "roles": ["a", ("b", 1.0)], "at": datetime(2024, 1, 2, tzinfo=UTC)}, "": None, "n": 0}
 
 
-class Failing(SQLiteCheckpointer):
-    """A store of which the k-th call of one method fails."""
+def failing_at(store, method, number):
+    """The same store; the k-th call of one of its methods fails."""
+    failing = another(store)
+    whole = getattr(failing, method)
+    calls = count(1)
 
-    def __init__(self, file, method, number):
-        super().__init__(file)
-        self.left = number
-        whole = getattr(self, method)
+    def fails(*args, **keywords):
+        if next(calls) == number:
+            raise StoreUnavailable("the store does not answer")
+        return whole(*args, **keywords)
 
-        def fails(*args, **keywords):
-            self.left -= 1
-            if self.left == 0:
-                raise StoreUnavailable("the store does not answer")
-            return whole(*args, **keywords)
-
-        setattr(self, method, fails)
+    setattr(failing, method, fails)
+    return failing
 
 
 @pytest.mark.case("S08")
@@ -40,7 +40,7 @@ def test_a_store_that_cannot_be_read_loses_no_question(here, method):
     here.build("asking")
     here("execute", {}, RUN)
     before = here.dump()
-    failing = Failing(here.file, method, 1)
+    failing = failing_at(here.store, method, 1)
     came = attempt(_story.asking(here.world, failing), "resume", here.flavour, RUN, YES)
     failing.close()
     assert came.error == "StoreUnavailable"
@@ -55,7 +55,7 @@ def test_a_store_that_fails_after_the_claim_has_kept_the_decision(here, method):
     """Wrong: the decision is only in the memory of the process that claimed the question."""
     here.build("asking_twice")
     here("execute", {}, RUN)
-    failing = Failing(here.file, method, 1)
+    failing = failing_at(here.store, method, 1)
     first = attempt(_story.asking_twice(here.world, failing), "resume", here.flavour, RUN, YES)
     failing.close()
     assert first.error == "StoreUnavailable"

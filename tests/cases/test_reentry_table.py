@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from fastdur import Resume, RunInProgress
+from tests.cases._dump import copy
+from tests.cases._opened import on_postgres, place
 from tests.cases.conftest import RUN, Play
 
 YES = Resume(approved=True, metadata={"by": "ada"})
@@ -180,16 +180,20 @@ ROWS = [(state, called, result) for state, row in TABLE.items() for called, resu
 
 
 @pytest.fixture(scope="module")
-def reached(server, tmp_path_factory):
-    """Brings a run to a state: played once, then copied. No process has the file open by then."""
+def reached(server, tmp_path_factory, request):
+    """Brings a run to a state: played once, then copied. No process has it open by then."""
     made = {}
 
     def bring(state, play):
-        known = made.get((state, play.flavour))
+        which = state, play.flavour, place(play.folder) is None
+        known = made.get(which)
         if known is None:
-            known = made[state, play.flavour] = Play(server, tmp_path_factory.mktemp(state.__name__), play.flavour)
+            known = made[which] = Play(server, tmp_path_factory.mktemp(state.__name__), play.flavour)
+            if place(play.folder) is not None:
+                database = request.getfixturevalue("fastdur_postgres")
+                on_postgres(known.folder, database.dsn, database.take())
             state(known)
-        shutil.copytree(known.folder, play.folder, dirs_exist_ok=True)
+        copy(known.folder, play.folder)
         play.story = known.story
 
     return bring
@@ -225,7 +229,8 @@ def test_a_run_that_nobody_started_is_not_found_and_the_store_is_named(play, cal
     args, keywords = CALLS[called]
     came = play.resume(*args, run="another", **keywords)
     assert came.error == "RunNotFound"
-    assert str(play.file) in came.text
+    with play.store() as store:
+        assert store.location in came.text
     assert play.dump() == before
 
 

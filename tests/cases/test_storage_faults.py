@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 
-from fastdur import Inject, Resume, SimulatedCrash, SQLiteCheckpointer, StoreUnavailable, observe
+from fastdur import Inject, Resume, SimulatedCrash, StoreUnavailable, observe
 from tests.cases import _story
+from tests.cases._opened import another
 from tests.cases._server import attempt
 from tests.cases._world import World
 from tests.cases.conftest import Play
@@ -70,7 +71,7 @@ def faulty(method, name, fault):
 @contextmanager
 def in_the_store(store, fault):
     """The store raises, and has written (`after`) or not (`before`)."""
-    failing = SQLiteCheckpointer(store.location, durability="normal")
+    failing = another(store, durability="normal")
     for name in METHODS:
         setattr(failing, name, faulty(getattr(failing, name), name, fault))
     yield failing

@@ -10,6 +10,7 @@ import pytest
 
 from fastdur import Chain, Resume, SQLiteCheckpointer
 from tests.cases import _story
+from tests.cases._opened import another, on_files
 from tests.cases._server import attempt
 from tests.cases._world import WAIT
 from tests.cases.conftest import RUN
@@ -86,6 +87,7 @@ def test_recovery_in_the_process_of_the_owner_leaves_its_run_alone(here):
     assert here.marks == ["a", "b", "pay b", "c"]
 
 
+@on_files
 def test_a_run_that_has_been_claimed_is_not_taken_for_lost_before_its_owner_knows_of_the_claim(here):
     """Wrong: the process learns of its own claim after the store has it, so that a sibling reads an owner at work
     nowhere and takes the run from under it."""
@@ -161,6 +163,7 @@ def spins(enough):
     return node
 
 
+@on_files
 @pytest.mark.case("S07")
 @pytest.mark.parametrize("slow", [awaits, blocks_the_loop, spins])
 def test_a_run_whose_node_takes_five_leases_is_never_handed_out(store, tmp_path, slow):
@@ -206,7 +209,7 @@ def test_a_short_lease_is_renewed_in_time_although_a_long_one_came_first(tmp_pat
 def test_an_owner_whose_lease_has_run_out_is_replaced_and_its_writes_are_refused(here):
     """Wrong: a lapsed lease that counts for nothing, or that is no fence."""
     with here.held("three", "b") as held:
-        other = SQLiteCheckpointer(here.file)
+        other = another(here.store)
         assert attempt(_story.three(here.world, other), "resume", here.flavour, RUN).error == "RunInProgress"
         other.clock_offset = 31
         rescued = attempt(_story.three(here.world, other), "recover", here.flavour).result

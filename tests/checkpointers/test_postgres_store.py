@@ -197,7 +197,7 @@ def test_a_child_made_by_fork_has_connections_of_its_own_and_the_parents_live_on
 
     assert in_child(work) == 0
     assert store.get_last("r").state_snapshot == {"by": "child"}
-    assert admin.execute(sessions).fetchall() == before
+    assert set(before) <= set(admin.execute(sessions).fetchall())
     store.release(claim)
 
 

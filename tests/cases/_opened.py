@@ -1,0 +1,49 @@
+"""The store of a story, known by its folder alone: a file in it, or a note of where in Postgres."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fastdur import PostgresCheckpointer, SQLiteCheckpointer
+
+NOTE = "postgres.json"
+BACKENDS = ("sqlite", "postgres")
+
+
+def on_postgres(folder, dsn, schema):
+    """Let the stories of this folder be kept in Postgres."""
+    _note(folder).write_text(json.dumps([dsn, schema]))
+
+
+def opened(folder, **options):
+    """A new store object on the store of this folder."""
+    where = place(folder)
+    return (
+        SQLiteCheckpointer(Path(folder) / "runs.db", **options)
+        if where is None
+        else PostgresCheckpointer(*where, **options)
+    )
+
+
+def another(store, **options):
+    """One more store object on the same store."""
+    if isinstance(store, SQLiteCheckpointer):
+        return SQLiteCheckpointer(store.location, **options)
+    return PostgresCheckpointer(store._conninfo, store._schema, **options)
+
+
+def place(folder):
+    """Where in Postgres the stories of this folder are kept, as dsn and schema; None where they are in a file."""
+    note = _note(folder)
+    return json.loads(note.read_text()) if note.exists() else None
+
+
+def on_files(test):
+    """For a test that looks into the file, or stands on a class of the file's store."""
+    test.backends = ("sqlite",)
+    return test
+
+
+def _note(folder):
+    return Path(folder) / NOTE
