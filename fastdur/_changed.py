@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastdur._steps import Call
+from fastdur._steps import Call, Push
 from fastdur._visits import committed
 from fastdur.errors import GraphChanged
 
@@ -47,6 +47,10 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
         elif nodes[child.place] == "node":
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
         else:
+            step = machine.next(frame.state)
+            if not isinstance(step, Push) or step.node != child.place:
+                found.append(f"node {at + child.place!r}, inside which the run stands, is no longer due next")
+                continue
             below = machine.child(child.place)
             before: Any = None if stored is None else stored["nodes"].get(child.place)
             was: Any = None if before == "node" else before

@@ -8,6 +8,7 @@ and sync user functions in threads.
 from __future__ import annotations
 
 import os
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
@@ -74,7 +75,7 @@ class Lifetime:
         self.claim: Claim | None = None
         self.epoch = 0
         self.lingering: set[Detached] = set()
-        self._inside: set[object] = set()
+        self._inside: dict[object, int] = {}
         self._over = False
         self._pid = os.getpid()
         self._observers = observers_of(store)
@@ -111,21 +112,21 @@ class Lifetime:
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
         """Perform a small generator from inside user code. While it is at it, the claim is kept."""
-        self._inside.add(steps)
+        self._inside[steps] = get_ident()
         try:
             return run(steps, self._checking(node, self.perform))
         finally:
-            self._inside.discard(steps)
+            self._inside.pop(steps, None)
             if self._over:
                 self.leave()
 
     async def aonce(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
         """The same on the event loop."""
-        self._inside.add(steps)
+        self._inside[steps] = get_ident()
         try:
             return await arun(steps, self._checking(node, self.aperform))
         finally:
-            self._inside.discard(steps)
+            self._inside.pop(steps, None)
             if self._over:
                 await self.aleave()
 
@@ -247,6 +248,13 @@ class Lifetime:
     def at_work(self) -> bool:
         """Whether a call of user code, or an effect, still executes although its node has ended."""
         return bool(self.lingering or self._inside)
+
+    def end(self) -> None:
+        """The call is over, in its own thread: that thread is inside nothing of it, however it was thrown out."""
+        here = get_ident()
+        for steps in [steps for steps, thread in self._inside.items() if thread == here]:
+            self._inside.pop(steps, None)
+        self.leave()
 
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""

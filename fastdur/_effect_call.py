@@ -94,7 +94,11 @@ class EffectCall:
     ) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Record the result and give it back as it was recorded."""
         ended = self._outcome(record, value)
-        yield from EndEffect(ended, self.node.address)
+        try:
+            yield from EndEffect(ended, self.node.address)
+        except NotStorable as error:  # longer than this store takes
+            ended = _unstorable(record, error)
+            yield from EndEffect(ended, self.node.address)
         self.memory.settle(ended)
         if ended.status == "unstorable":
             return None, IdempotencyError(str(ended.error))
@@ -145,5 +149,9 @@ class EffectCall:
         try:
             return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
         except NotStorable as error:
-            text = f"{error}. The effect has happened and is recorded; it is not run again."
-            return replace(record, status="unstorable", error=text)
+            return _unstorable(record, error)
+
+
+def _unstorable(record: EffectRecord, error: NotStorable) -> EffectRecord:
+    text = f"{error}. The effect has happened and is recorded; it is not run again."
+    return replace(record, status="unstorable", error=text)

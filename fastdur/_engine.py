@@ -299,6 +299,7 @@ def _returned(root: Machine, trail: Trail) -> Row:
     machine = machine_at(root, above)
     step = machine.next(above[-1].state)
     assert isinstance(step, Push), step
+    assert step.node == leaf.place, step
     frame = without_leaf(trail, machine.apply(above[-1].state, step, leaf.state))
     return Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ GENERATOR = 0x20 | 0x200
 def flags_of(fn: Callable[..., Any]) -> int:
     """The code flags of what runs when `fn` is called, through partials, methods, `__call__`; 0 for no Python code."""
     plain: Any = fn
-    while hasattr(plain, "func"):
+    while isinstance(plain, partial):
         plain = plain.func
     if not hasattr(plain, "__code__"):
         plain = type(plain).__call__

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -132,9 +132,12 @@ class Calls:
             self._claims[claim.token] = (store, claim)
             if _lease(store) / 3 < self._every:
                 self._wake.set()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._renew, name="fastdur-leases", daemon=True)
-                self._thread.start()
+            if self._thread is None or not self._thread.is_alive():
+                thread = threading.Thread(target=self._renew, name="fastdur-leases", daemon=True)
+                # Where no thread can be started now, the next call tries again; until then leases are short.
+                with suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
 
     def leave(self, token: str) -> None:
         """A call has ended, or crashed: its lease is no longer renewed."""
@@ -150,7 +153,7 @@ class Calls:
         """Renew every third of a lease, sooner where a store was busy; end after a third without a call."""
         missed = False
         while True:
-            self._wake.wait(self._interval() / (SOONER if missed else 1))
+            self._wake.wait(min(self._interval() / (SOONER if missed else 1), threading.TIMEOUT_MAX))
             self._wake.clear()
             missed = False
             with self._lock:

@@ -28,7 +28,7 @@ def drive(steps: Steps, life: Lifetime) -> Ended:
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
-        life.leave()
+        life.end()
 
 
 async def adrive(steps: Steps, life: Lifetime) -> Ended:

@@ -47,7 +47,7 @@ class Store(Patient):
     """How long the text of a state is that is written in full each time, in place of what is new in it."""
 
     def __init__(self, sql: Sql, lease: float, durability: str) -> None:
-        if not lease > 0:
+        if not 0 < lease < float("inf"):
             message = f"lease is {lease!r}; it must be a number of seconds greater than 0"
             raise ValueError(message)
         if durability not in ("full", "normal"):

@@ -7,8 +7,9 @@ the turn is then handed to the first of them, who takes what the others have lef
 from __future__ import annotations
 
 from collections import deque
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from sys import _current_frames  # pyright: ignore[reportPrivateUsage]
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from fastdur.checkpointers._patience import Again
 from fastdur.errors import FastdurError
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK: Final = 0.1
+"""Seconds after which one who waits looks whether the holder of the turn is still there."""
+
 
 class Job(Generic[T]):
     """A piece of work that waits, and what became of it: once it is `done`, raise `error`, or `result` counts."""
 
-    __slots__ = ("done", "error", "gate", "leads", "result", "work")
+    __slots__ = ("done", "error", "gate", "leads", "result", "thread", "work")
 
     result: T
 
@@ -33,6 +37,7 @@ class Job(Generic[T]):
         self.done = False
         self.error: Exception | None = None
         self.leads = False
+        self.thread = get_ident()
         self.gate = Lock()
         self.gate.acquire()
 
@@ -64,6 +69,7 @@ class Turns:
         self._perform = perform
         self._apart = apart
         self._turn = Lock()
+        self._holder: int | None = None  # the thread that has the turn; for an instant it is not yet noted
         self._door = Lock()  # in front of the queue, wherever more than its end is looked at
         self._queue: deque[Job[Any]] = deque()
 
@@ -73,20 +79,23 @@ class Turns:
             job = Job(work)
             if not self._wait(job):
                 return job.outcome()
-        elif not self._queue:
-            try:
-                result: T = self._perform(work)
-            finally:
-                self._leave()
-            return result
         else:
+            self._holder = get_ident()
+            if not self._queue:
+                try:
+                    result: T = self._perform(work)
+                finally:
+                    self._leave()
+                return result
             job = Job(work)
         self._together(job)
         return job.outcome()
 
     def __enter__(self) -> None:
         """Keep the turn for a while: nobody is at work."""
-        if not self._turn.acquire(blocking=False):
+        if self._turn.acquire(blocking=False):
+            self._holder = get_ident()
+        else:
             self._wait(Job(_rest))
 
     def __exit__(self, *_: object) -> None:
@@ -115,16 +124,39 @@ class Turns:
 
     def _wait(self, job: Job[Any]) -> bool:
         """Queue up; return True when the job has the turn, False when another thread has seen to it."""
+        if self._take_over(known=None):
+            return True
         self._queue.append(job)
         if self._turn.acquire(blocking=False):  # it was given up just before the job was there to be seen
             self._leave()
         called = False
         try:
-            called = job.gate.acquire()
+            while not called:
+                known = self._holder
+                called = job.gate.acquire(timeout=_LOOK) or self._take_over(known=known, job=job)
         finally:
             if not called:  # interrupted: the work is taken back, or the turn handed on
                 self._withdraw(job)
         return job.leads
+
+    def _take_over(self, *, known: int | None, job: Job[Any] | None = None) -> bool:
+        """Take the turn of one who left without giving it up: a signal can end a call at any instruction.
+
+        It was this thread itself, which cannot be inside the call that it has left; or a thread that is no more; or
+        nobody has noted himself as the holder for a whole look.
+        """
+        with self._door:
+            holder = self._holder
+            gone = holder not in _current_frames() if holder is not None else job is not None and known is None
+            if not self._turn.locked() or (holder != get_ident() and not gone) or (job is not None and job.leads):
+                return False
+            if job is not None:
+                if job not in self._queue:
+                    return False
+                self._queue.remove(job)
+                job.leads = True
+            self._holder = get_ident()
+            return True
 
     def _withdraw(self, job: Job[Any]) -> None:
         with self._door:
@@ -140,8 +172,11 @@ class Turns:
                 if self._queue:
                     heir = self._queue.popleft()
                     heir.leads = True
+                    self._holder = heir.thread
                     heir.gate.release()
                     return
+            self._holder = None
             self._turn.release()
             if not self._queue or not self._turn.acquire(blocking=False):
                 return
+            self._holder = get_ident()

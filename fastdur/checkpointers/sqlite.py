@@ -198,7 +198,10 @@ class SQLiteCheckpointer(Store):
     def _undo(self) -> None:
         """Roll back what the driver has not rolled back itself."""
         if self._kept.writer is not None and self._kept.writer.driver.in_transaction:
-            self._kept.writer.execute("ROLLBACK")
+            try:
+                self._kept.writer.execute("ROLLBACK")
+            except sqlite3.Error:
+                self._drop()
 
     def _drop(self) -> None:
         """Give the connection up, and a transaction with it; the next call makes a fresh one."""

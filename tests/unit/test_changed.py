@@ -158,3 +158,16 @@ def test_a_frame_whose_graph_was_not_stored_is_only_asked_for_its_addresses():
     after = chain("a", ("b", chain("x")))
     assert "was a function" in refusal(before, after, tree)
     assert checked(before, after, tree, accept=True) is not None
+
+
+def test_a_frame_inside_a_node_that_is_no_longer_due_next_is_refused():
+    # The child would return into another node, and the answer that it waits for would be given to that one.
+    inner = chain("q")
+    before = chain("start", ("team", inner), ("x", chain("y")), edges=[("start", "team"), ("start", "x")])
+    after = chain("start", ("team", inner), ("x", chain("y")), edges=[("start", "team"), ("start", "x"), ("x", "team")])
+    tree = frame(ran=[["start"]], due=["team", "x"], children=[frame(place="team", visit=1)])
+    assert checked(before, before, tree) is None
+    for accept in (False, True):
+        assert "node 'team', inside which the run stands, is no longer due next" in refusal(
+            before, after, tree, accept=accept
+        )

@@ -344,3 +344,24 @@ def test_what_is_forgotten_in_a_child_is_every_call_and_the_thread():
     assert not calls.holds("token of r")
     assert calls._thread is None
     store.close()
+
+
+def test_where_no_thread_can_be_started_the_call_goes_on_and_the_next_one_tries_again(own, monkeypatch):
+    store = Renewing(lease=0.03)
+    first, second = claim_on(store, "a"), claim_on(store, "b")
+
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        own.enter(store, first)
+    assert own._thread is None
+    own.enter(store, second)
+    store.wait(2)
+    assert store.renewals[-1] == ["a", "b"]
+    thread = own._thread
+    own.leave(first.token)
+    own.leave(second.token)
+    assert ended(own, thread)
+    store.close()

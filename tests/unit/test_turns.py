@@ -157,7 +157,7 @@ class Interrupted:
     def __init__(self, before):
         self.before = before
 
-    def acquire(self):
+    def acquire(self, timeout=None):
         self.before()
         raise KeyboardInterrupt
 
@@ -165,10 +165,22 @@ class Interrupted:
         pass
 
 
-def test_one_who_is_interrupted_while_waiting_takes_its_work_back(connection):
+@pytest.fixture
+def elsewhere():
+    """The name of another thread that is there."""
+    go = threading.Event()
+    parked = threading.Thread(target=go.wait)
+    parked.start()
+    yield parked.ident
+    go.set()
+    parked.join()
+
+
+def test_one_who_is_interrupted_while_waiting_takes_its_work_back(connection, elsewhere):
     turns = connection.turns
     connection.go.set()
     with turns:
+        turns._holder = elsewhere
         job = Job(note("given up"))
         job.gate = Interrupted(lambda: None)
         with pytest.raises(KeyboardInterrupt):
@@ -177,10 +189,11 @@ def test_one_who_is_interrupted_while_waiting_takes_its_work_back(connection):
     assert connection.transactions == [["next"]]
 
 
-def test_one_who_is_interrupted_when_the_turn_has_just_come_hands_it_on(connection):
+def test_one_who_is_interrupted_when_the_turn_has_just_come_hands_it_on(connection, elsewhere):
     turns = connection.turns
     connection.go.set()
     turns.__enter__()
+    turns._holder = elsewhere
     job = Job(_rest)
     job.gate = Interrupted(turns._leave)
     with pytest.raises(KeyboardInterrupt):
@@ -234,3 +247,46 @@ def test_a_turn_that_is_given_up_just_before_the_work_is_queued_is_taken(connect
     assert turns._wait(job) is True
     turns._together(job)
     assert job.outcome() == "came"
+
+
+def left_by(who):
+    """The turn as one leaves it whom a signal has thrown out of his call at the worst moment."""
+    if who == "a thread that is no more":
+        gone = threading.Thread(target=lambda: None)
+        gone.start()
+        gone.join()
+        return gone.ident
+    return threading.get_ident() if who == "this thread" else None
+
+
+@pytest.mark.parametrize("who", ["this thread", "a thread that is no more", "one who was not yet noted"])
+def test_a_turn_that_was_left_without_being_given_up_is_taken_over(connection, who):
+    turns = connection.turns
+    connection.go.set()
+    turns._turn.acquire()
+    turns._holder = left_by(who)
+    assert turns.run(note("first")) == "first"
+    assert turns.run(note("second")) == "second"
+    turns._turn.acquire()
+    turns._holder = left_by(who)
+    with turns:
+        assert turns._turn.locked()
+    assert not turns._turn.locked()
+
+
+def test_a_turn_is_not_taken_over_from_one_who_is_at_work(connection, elsewhere):
+    turns = connection.turns
+    connection.go.set()
+    turns._turn.acquire()
+    turns._holder = elsewhere
+    job = Job(note("waits"))
+    assert not turns._take_over(known=elsewhere)
+    assert not turns._take_over(known=None, job=job)
+    turns._holder = None
+    assert not turns._take_over(known=None, job=job)  # somebody has taken the job along
+    job.leads = True
+    turns._queue.append(job)
+    assert not turns._take_over(known=None, job=job)
+    turns._queue.clear()
+    turns._turn.release()
+    assert not turns._take_over(known=None)
