@@ -102,7 +102,7 @@ class Server:
     def _run(self, program: str, *arguments: str) -> None:
         # The server that pg_ctl starts keeps open what it inherits, so the output goes to a file: a pipe never ended.
         log = self.folder / f"{program}.log"
-        user, group = _the_user()
+        user, group = the_user()
         with log.open("w") as output:
             done = subprocess.run(  # noqa: S603 - a server's own programs
                 [self.folder / "bin" / program, *arguments],
@@ -191,7 +191,7 @@ def _furnish(folder: Path, source: Path) -> None:
         source = folder / wheel.name / "pginstall/bin"
     (folder / "bin").symlink_to(source)
     (folder / "socket").mkdir(mode=0o700)
-    user, group = _the_user()
+    user, group = the_user()
     if user is None or group is None:
         return
     for at, _, files in os.walk(folder):
@@ -199,7 +199,7 @@ def _furnish(folder: Path, source: Path) -> None:
             os.chown(path, user, group, follow_symlinks=False)
 
 
-def _the_user() -> tuple[int, int] | tuple[None, None]:
+def the_user() -> tuple[int, int] | tuple[None, None]:
     """Who runs the server: `nobody` in place of root, anybody else in person."""
     if os.getuid() != 0:
         return None, None

@@ -19,7 +19,7 @@ def test_what_the_page_shows_is_what_is_printed(fastdur_here, store, number, ver
 
 
 def test_the_page_names_every_option(fastdur_here):
-    for verb in ("runs", "show", "boundaries"):
+    for verb in ("runs", "show", "boundaries", "schema"):
         options = set(re.findall(r"--[a-z]+", fastdur_here(verb, "--help").out)) - {"--help"}
         (usage,) = re.findall(rf"^fastdur {verb} .*$", PAGE, re.MULTILINE)
         assert options == set(re.findall(r"--[a-z]+", usage))
