@@ -40,6 +40,7 @@ _USUAL_PLACES = (
 )
 _NEEDED = ("initdb", "pg_ctl", "postgres")
 _LOOK_EVERY = 0.5
+_PREFIX = "fastdur-pg-"
 
 
 class NoPostgres(Exception):
@@ -83,7 +84,8 @@ class Server:
             lock.unlink()
 
     def remove(self) -> None:
-        """Stop it and remove its folder."""
+        """Stop it and remove its folder, which is one that was made for it."""
+        assert self.folder.name.startswith(_PREFIX)
         if self.up:
             self.stop()
         shutil.rmtree(self.folder)
@@ -128,7 +130,7 @@ def start(*, wheel: bool = False) -> Server:
     said: list[str] = []
     for source in _sources(wheel=wheel):
         for parent in dict.fromkeys([tempfile.gettempdir(), "/tmp", "/var/tmp"]):  # noqa: S108 - only as a place to try
-            server = Server(Path(tempfile.mkdtemp(prefix="fastdur-pg-", dir=parent)))
+            server = Server(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)))
             try:
                 _furnish(server.folder, source)
                 server.try_out()
