@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import storable
 from fastdur._runner import Recovered, Runner, arecover, recover
-from fastdur._runs import acancel, adecide, aresult, cancel, decide, result
+from fastdur._runs import (
+    acancel,
+    adecide,
+    alist_unknown,
+    aresolve_unknown,
+    aresult,
+    cancel,
+    decide,
+    list_unknown,
+    resolve_unknown,
+    result,
+)
 from fastdur.boundaries import Boundary, Inject, observe
 from fastdur.chain import Chain
 from fastdur.checkpointers.protocol import Checkpointer
@@ -25,6 +36,7 @@ from fastdur.errors import (
     CycleLimitError,
     EffectDeadlock,
     EffectFailed,
+    EffectUnknown,
     FastdurError,
     GraphChanged,
     GraphError,
@@ -38,6 +50,7 @@ from fastdur.errors import (
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
+    NotHappened,
     NotStorable,
     RoutingError,
     RunCancelled,
@@ -59,8 +72,8 @@ from fastdur.errors import (
 )
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
-from fastdur.records import Checkpoint, Execution, PendingInterrupt, Resume, RunResult
-from fastdur.scope import effect_key, execution_id, run_context
+from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context
 
 if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
@@ -80,10 +93,12 @@ __all__ = [
     "CycleLimitError",
     "EffectDeadlock",
     "EffectFailed",
+    "EffectUnknown",
     "Execution",
     "FastdurError",
     "GraphChanged",
     "GraphError",
+    "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
     "Inject",
@@ -95,6 +110,7 @@ __all__ = [
     "NodeIsAsync",
     "NodeResultError",
     "NodeTimeout",
+    "NotHappened",
     "NotStorable",
     "PendingInterrupt",
     "PostgresCheckpointer",
@@ -119,19 +135,26 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "StoreUnavailable",
+    "UnknownEffect",
     "UnknownInterrupt",
     "acancel",
     "adecide",
+    "alist_unknown",
     "arecover",
+    "aresolve_unknown",
     "aresult",
     "cancel",
+    "carry",
     "decide",
     "effect_key",
     "execution_id",
+    "fence",
     "idempotent",
     "interrupt",
+    "list_unknown",
     "observe",
     "recover",
+    "resolve_unknown",
     "result",
     "run_context",
     "storable",

@@ -19,6 +19,7 @@ from fastdur._storing import STORED
 from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
 from fastdur.errors import SimulatedCrash, StaleRun, StoreError
+from fastdur.scope import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -71,6 +72,7 @@ class Lifetime:
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
+        self.epoch = 0
         self.lingering: set[Detached] = set()
         self._inside: set[object] = set()
         self._over = False
@@ -197,6 +199,7 @@ class Lifetime:
     def crash(self) -> None:
         """Die in process: from here on everything of this claim refuses, and the run counts as left alone."""
         self.poisoned = True
+        active.discard(self)
         if self.claim is not None:
             _owner.calls.leave(self.claim.token)
 
@@ -211,7 +214,8 @@ class Lifetime:
     # -- the claim -----------------------------------------------------------------------------------------------------
 
     def own(self, claim: Claim) -> None:
-        self.claim = claim
+        self.claim, self.epoch = claim, claim.epoch
+        active.add(self)
         if self.durable:
             _owner.calls.enter(self.store, claim)
 
@@ -231,6 +235,7 @@ class Lifetime:
     def forget(self) -> Claim | None:
         """Stop counting as the owner; whose claim it was. Two calls that end at once release it once."""
         claim, self.claim = self.claim, None
+        active.discard(self)
         if claim is not None:
             _owner.calls.leave(claim.token)
         return claim

@@ -227,18 +227,20 @@ class BeginEffect(Effect[EffectRecord | None]):
 
 @dataclass(slots=True, eq=False)
 class RunEffect(Effect[tuple[Any, BaseException | None]]):
-    """Run the body of an effect; answered with its value or with what it raised."""
+    """Run the body of an effect, or what asks after it; answered with its value or with what it raised."""
 
     record: EffectRecord
     address: str
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    asks: bool = False
+    """Whether it is the function that finds out what became of an unknown effect."""
 
     @property
     def name(self) -> str:
         """The boundary."""
-        return f"effect {self.record.name.rpartition('.')[2]}@{self.address}"
+        return f"effect {'ask ' * self.asks}{self.record.name.rpartition('.')[2]}@{self.address}"
 
 
 @dataclass(slots=True, eq=False)
@@ -252,6 +254,45 @@ class EndEffect(Effect[None]):
     def name(self) -> str:
         """The boundary."""
         return f"effect end {self.record.name.rpartition('.')[2]}@{self.address}"
+
+
+@dataclass(slots=True, eq=False)
+class Unknown(Effect[list[EffectRecord]]):
+    """Read the effect records of a run that have no outcome."""
+
+    execution_id: str
+
+    @property
+    def name(self) -> str:
+        """The boundary."""
+        return "unknown"
+
+
+@dataclass(slots=True, eq=False)
+class Recorded(Effect[EffectRecord | None]):
+    """Read one effect record."""
+
+    execution_id: str
+    key: str
+
+    @property
+    def name(self) -> str:
+        """The boundary."""
+        return "recorded"
+
+
+@dataclass(slots=True, eq=False)
+class Resolve(Effect[bool]):
+    """Write the outcome of an unknown effect from outside. False where its record or the owner has changed."""
+
+    seen: Execution
+    record: EffectRecord
+    outcome: EffectRecord
+
+    @property
+    def name(self) -> str:
+        """The boundary."""
+        return f"resolve {self.record.name.rpartition('.')[2]}"
 
 
 @dataclass(slots=True, eq=False)

@@ -217,7 +217,7 @@ class Invocation:
 def run_body(effect: RunEffect) -> Outcome:
     """Run the body of an effect; whatever it raises is its outcome."""
     scope = current.get()
-    assert scope is not None, "an effect runs inside a node"
+    assert scope, "an effect runs inside a node"
     token = current.set(Scope(scope.node, effect.record))
     try:
         value = effect.fn(*effect.args, **effect.kwargs)
@@ -234,10 +234,11 @@ def run_body(effect: RunEffect) -> Outcome:
 async def arun_body(effect: RunEffect) -> Outcome:
     """`run_body` for an `async def`."""
     scope = current.get()
-    assert scope is not None, "an effect runs inside a node"
+    assert scope, "an effect runs inside a node"
     token = current.set(Scope(scope.node, effect.record))
     try:
-        return await effect.fn(*effect.args, **effect.kwargs), None
+        value = effect.fn(*effect.args, **effect.kwargs)
+        return (await value if hasattr(value, "__await__") else value), None
     except BaseException as error:
         return None, error
     finally:

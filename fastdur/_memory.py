@@ -30,6 +30,7 @@ class Memory:
         self._lock = threading.Lock()
         self._records: dict[str, EffectRecord] = {}
         self._failed: dict[str, EffectRecord] = {}
+        self._unknown: dict[str, EffectRecord] = {}
         self._flights: dict[str, Flight] = {}
         self._names: dict[str, tuple[object, str, int]] = {}
 
@@ -40,6 +41,8 @@ class Memory:
                 self._records[record.key] = record
             elif record.status == "failed":
                 self._failed[record.key] = record
+            else:
+                self._unknown[record.key] = record
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
         """Bind a name to one function for this lifetime; a retry of the same visit may bring a new one."""
@@ -74,10 +77,27 @@ class Memory:
         _check(record, args)
         return record
 
+    def unknown(self, key: str, args: str) -> EffectRecord | None:
+        """The record of an attempt that is over and has no outcome."""
+        with self._lock:
+            record = self._unknown.get(key)
+        if record is not None:
+            _check(record, args)
+        return record
+
+    def doubt(self, record: EffectRecord, *, sure: bool) -> None:
+        """An attempt of this lifetime is over without a result; `sure` where it is known not to have happened."""
+        with self._lock:
+            if sure:
+                self._unknown.pop(record.key, None)
+            else:
+                self._unknown[record.key] = record
+
     def settle(self, record: EffectRecord) -> None:
         """Remember an outcome that the store has."""
         with self._lock:
             self._records[record.key] = record
+            self._unknown.pop(record.key, None)
 
     def leave(self, key: str, owner: object) -> None:
         """The flight of `owner`, if it has one, is over; whoever waits for it goes on."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
     from fastdur._steps import Call, Done, Machine, Push, State, Step
+    from fastdur._unknown import Outcome
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Execution, Resume, RunResult
+    from fastdur.records import Execution, Resume, RunResult, UnknownEffect
 
 MAX_ATTEMPTS = 3
 
@@ -179,6 +180,22 @@ class Runner(ABC):
     async def acancel(self, execution_id: str) -> None:
         """`cancel` on the running event loop."""
         await _runs.acancel(execution_id, self.stored())
+
+    def list_unknown(self, execution_id: str) -> list[UnknownEffect]:
+        """`fastdur.list_unknown` on this runner's store."""
+        return _runs.list_unknown(execution_id, self.stored())
+
+    async def alist_unknown(self, execution_id: str) -> list[UnknownEffect]:
+        """`list_unknown` on the running event loop."""
+        return await _runs.alist_unknown(execution_id, self.stored())
+
+    def resolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+        """`fastdur.resolve_unknown` on this runner's store."""
+        _runs.resolve_unknown(execution_id, key, outcome, self.stored())
+
+    async def aresolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+        """`resolve_unknown` on the running event loop."""
+        await _runs.aresolve_unknown(execution_id, key, outcome, self.stored())
 
     def recover(self, *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
         """`fastdur.recover` for the runs of this runner."""

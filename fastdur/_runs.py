@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from fastdur import _engine
+from fastdur import _engine, _unknown
 from fastdur._drivers import Lifetime, arun, run
 from fastdur._threads import in_thread
 from fastdur.errors import FastdurError, RunCancelled, StaleRun, StoreError
@@ -14,8 +14,9 @@ from fastdur.scope import current
 
 if TYPE_CHECKING:
     from fastdur._engine import Ended, Steps
+    from fastdur._unknown import Outcome
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import RunResult
+    from fastdur.records import RunResult, UnknownEffect
 
 
 def drive(steps: Steps, life: Lifetime) -> Ended:
@@ -45,7 +46,7 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
 def _told(fault: StoreError) -> StoreError:
     """A fault of the store under a run inside a node: it is no result of that node."""
     scope = current.get()
-    return fault if scope is None else scope.node.remember(fault)
+    return scope.node.remember(fault) if scope else fault
 
 
 def _cancelled_or(stale: StaleRun, status: str | None) -> FastdurError:
@@ -140,6 +141,40 @@ def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
 async def acancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
     """`cancel` on the running event loop."""
     await arun(_engine.cancel(execution_id), _reading(execution_id, checkpointer).aperform)
+
+
+def list_unknown(execution_id: str, checkpointer: Checkpointer | None = None) -> list[UnknownEffect]:
+    """The effects of a run of which nobody knows whether they happened, in the order in which they were begun.
+
+    They were begun and have no recorded outcome, and nobody is at work on them any more: their owner is gone, or their
+    body ended without a result under `on_unknown="raise"` or a function. Raises `RunNotFound`. Changes nothing.
+    """
+    steps = _unknown.listed(execution_id)
+    return cast("list[UnknownEffect]", run(steps, _reading(execution_id, checkpointer).perform))
+
+
+async def alist_unknown(execution_id: str, checkpointer: Checkpointer | None = None) -> list[UnknownEffect]:
+    """`list_unknown` on the running event loop."""
+    steps = _unknown.listed(execution_id)
+    return cast("list[UnknownEffect]", await arun(steps, _reading(execution_id, checkpointer).aperform))
+
+
+def resolve_unknown(execution_id: str, key: str, outcome: Outcome, checkpointer: Checkpointer | None = None) -> None:
+    """Say what became of an unknown effect: `Happened(result)`, which its call returns from now on, or `NotHappened`.
+
+    After `NotHappened` the body runs again when the run is resumed. One transaction, on condition that nobody has taken
+    the run or begun the effect again meanwhile. The same outcome again changes nothing. Raises `RunNotFound`,
+    `RunInProgress` where the effect is being run, `NotStorable` for a result that cannot be kept, and
+    `IdempotencyError` where there is no such effect or its outcome is recorded.
+    """
+    run(_unknown.resolved(execution_id, key, outcome), _reading(execution_id, checkpointer).perform)
+
+
+async def aresolve_unknown(
+    execution_id: str, key: str, outcome: Outcome, checkpointer: Checkpointer | None = None
+) -> None:
+    """`resolve_unknown` on the running event loop."""
+    await arun(_unknown.resolved(execution_id, key, outcome), _reading(execution_id, checkpointer).aperform)
 
 
 def _answer(value: Resume) -> Resume:

@@ -18,9 +18,12 @@ from fastdur._effects import (
     History,
     Look,
     Reading,
+    Recorded,
     Release,
+    Resolve,
     Start,
     Take,
+    Unknown,
     Waiting,
 )
 from fastdur.checkpointers.protocol import Start as StartOf
@@ -172,6 +175,18 @@ def _end(life: Lifetime, effect: EndEffect) -> None:
     life.store.put_idempotent(life.owned(), effect.record)
 
 
+def _unknown(life: Lifetime, effect: Unknown) -> Any:
+    return life.store.list_unknown(effect.execution_id)
+
+
+def _recorded(life: Lifetime, effect: Recorded) -> Any:
+    return life.store.get_idempotent(effect.execution_id, effect.key)
+
+
+def _resolve(life: Lifetime, effect: Resolve) -> bool:
+    return life.store.resolve_unknown(effect.seen, effect.record, effect.outcome)
+
+
 STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Look: _look,
     History: _history,
@@ -185,6 +200,9 @@ STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Release: _release,
     BeginEffect: _begin,
     EndEffect: _end,
+    Unknown: _unknown,
+    Recorded: _recorded,
+    Resolve: _resolve,
 }
 
 

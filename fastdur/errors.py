@@ -29,6 +29,7 @@
     ├── IdempotencyError
     │   ├── IdempotencyMismatch     one key, other arguments
     │   ├── EffectFailed            the recorded failure of an effect whose class is not known here
+    │   ├── EffectUnknown           nobody knows whether an effect has happened; resolve_unknown leads on
     │   └── EffectDeadlock          an effect waits for itself
     ├── NotStorable                 a value that no store keeps unchanged (also a TypeError)
     └── StoreError
@@ -39,7 +40,8 @@
         └── CheckpointExists        this checkpoint id is taken by other content
 
 Two signals are no errors and derive from BaseException, so that `except Exception` does not eat them:
-`InterruptSignal` (a pause on its way out of a node) and `SimulatedCrash` (a death ordered by a test).
+`InterruptSignal` (a pause on its way out of a node) and `SimulatedCrash` (a death ordered by a test). `NotHappened` is
+raised, or returned, by users' code and so derives from Exception alone.
 """
 
 from __future__ import annotations
@@ -181,6 +183,26 @@ class EffectFailed(IdempotencyError):
     def __init__(self, message: str, type_name: str = "") -> None:
         super().__init__(message)
         self.type_name = type_name
+
+
+class EffectUnknown(IdempotencyError):
+    """An effect under `on_unknown="raise"` was begun and nobody recorded what came of it.
+
+    `execution_id` and `key` name it for `resolve_unknown`; after that the run can be resumed.
+    """
+
+    def __init__(self, message: str, execution_id: str = "", key: str = "") -> None:
+        super().__init__(message)
+        self.execution_id = execution_id
+        self.key = key
+
+
+class NotHappened(Exception):
+    """Says that an effect has not happened, so that its body may run again.
+
+    A body raises it where it knows; a function given as `on_unknown=` returns it, or raises it, and `resolve_unknown`
+    takes it: the class, or an instance with a text. To a retry it is an exception like any other.
+    """
 
 
 class EffectDeadlock(IdempotencyError):

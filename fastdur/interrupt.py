@@ -8,7 +8,7 @@ from fastdur._codec import freeze
 from fastdur._delta import diff
 from fastdur.errors import FastdurError, InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
 from fastdur.records import Question, thawed_answer
-from fastdur.scope import current
+from fastdur.scope import here
 
 if TYPE_CHECKING:
     from fastdur._codec import Frozen
@@ -31,9 +31,10 @@ def interrupt(
     `context` is stored as it was when the question was asked and comes back in `.context` of the answer, never
     recomputed. Where the node offers another one on its second pass, the row notes it, or `on_changed_context="raise"`
     raises `InterruptMismatch`. Raises `InterruptMismatch` where call k has another reason than it had,
-    `InterruptNotAllowed` outside a node with a store, `NotStorable` for a context that cannot be kept.
+    `InterruptNotAllowed` outside a node with a store, `ScopeLost` in a thread that was not handed `carry(fn)`,
+    `NotStorable` for a context that cannot be kept.
     """
-    scope = current.get()
+    scope = here(f"interrupt({reason!r}) was called")
     if scope is None:
         message = f"interrupt({reason!r}) outside a run; call it inside a node of a chain."
         raise InterruptNotAllowed(message)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 StepType = Literal["llm_call", "tool_call", "hitl_pause", "node", "handoff", "fork_origin", "resumed", "run_end"]
 RowStatus = Literal["completed", "interrupted", "resumed", "failed"]
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
-EffectStatus = Literal["started", "done", "failed", "unstorable"]
+EffectStatus = Literal["started", "unknown", "done", "failed", "unstorable"]
 
 FORMAT = 1
 """The format number of the rows that this version writes."""
@@ -256,7 +256,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class EffectRecord:
-    """What is known of one effect of one run. `attempt` is the fresh token of the body that runs or ran."""
+    """What is known of one effect of one run.
+
+    `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
+    store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
+    what came of them.
+    """
 
     key: str
     name: str
@@ -266,6 +271,37 @@ class EffectRecord:
     path: str
     result: Frozen = None
     error: Frozen = None
+    epoch: int = field(default=0, compare=False)
+
+
+def provider_key(execution_id: str, key: str) -> str:
+    """What the provider is told an effect by: another for each run, the same for ever."""
+    from hashlib import sha256
+
+    return sha256(f"{execution_id}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The answer that an unknown effect has happened, and what its call returns from now on: any storable value."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEffect:
+    """An effect of which nobody knows whether it happened.
+
+    `key` names it for `resolve_unknown`, `effect_key` is what the provider was told it by, `path` is the node and visit
+    that called it. `error` is what its body raised, None where it did not get that far.
+    """
+
+    execution_id: str
+    key: str
+    effect_key: str
+    name: str
+    path: str
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)

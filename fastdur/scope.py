@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
+from fastdur._functions import is_async
 from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
+from fastdur.records import provider_key
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
+    from collections.abc import Callable, Coroutine, Generator
 
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Invoke
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from fastdur.records import EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _Process:
@@ -31,6 +36,7 @@ _process = _Process()
 
 def _forked() -> None:
     _process.forks += 1
+    active.clear()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch - everywhere but on Windows
@@ -41,6 +47,7 @@ class Host(Protocol):
     """The lifetime that a node runs in, as far as code inside the node may reach it."""
 
     execution_id: str
+    epoch: int
     context: object
     durable: bool
     poisoned: bool
@@ -145,7 +152,59 @@ class Scope:
     asks: bool = True
 
 
-current: ContextVar[Scope | None] = ContextVar("fastdur_scope", default=None)
+current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
+"""Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose."""
+
+active: set[Host] = set()
+"""The lifetimes of this process that own a run: while there are any, a thread without a scope may belong to one."""
+
+
+def here(what: str, otherwise: str = "") -> Scope | None:
+    """Where `what`, which asks, is: None outside of every run. Raises `ScopeLost` where that cannot be told."""
+    scope = current.get()
+    if scope is None and active:
+        message = (
+            f"{what} in a thread or task that does not know its run, while a run is active in this process. "
+            f"Hand the thread fastdur.carry(fn) in place of fn{otherwise}."
+        )
+        raise ScopeLost(message)
+    return scope or None
+
+
+def carry(fn: Callable[P, R]) -> Callable[P, R]:
+    """`fn`, sync or async, knowing in any thread the run that `carry` was called in.
+
+    A new thread, and one of a pool, knows no run: an effect or a question there raises `ScopeLost`. What `carry`
+    returns takes the node and the effect that it was made in along, for `Thread(target=carry(fn))`,
+    `pool.submit(carry(fn), ...)`, `pool.map(carry(fn), ...)` and `loop.run_in_executor(None, carry(fn), ...)`; tasks
+    and `asyncio.to_thread` know them without. It may be called any number of times, in several threads at once. After
+    the node has ended it begins no effect and asks nothing: `ScopeEnded`. Outside a run it is `fn` itself.
+    """
+    scope = current.get()
+    if scope is None:
+        return fn
+    if is_async(fn):
+        body = cast("Callable[..., Coroutine[Any, Any, Any]]", fn)
+
+        @wraps(fn)
+        async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
+            token = current.set(scope)
+            try:
+                return await body(*args, **kwargs)
+            finally:
+                current.reset(token)
+
+        return cast("Callable[P, R]", acarried)
+
+    @wraps(fn)
+    def carried(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = current.set(scope)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            current.reset(token)
+
+    return carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +223,7 @@ def parent_of(name: str) -> Parent | None:
     it is in if any, and how many of that name were started there before. Raises `ScopeEnded` like an effect.
     """
     scope = current.get()
-    if scope is None or not scope.node.host.durable:
+    if not scope or not scope.node.host.durable:
         return None
     node = scope.node
     node.check()
@@ -176,7 +235,7 @@ def parent_of(name: str) -> Parent | None:
 
 def execution_id() -> str:
     """The id of the run that the calling code belongs to. Raises `ScopeLost` outside a run."""
-    scope = current.get()
+    scope = here("execution_id() was called")
     if scope is None:
         message = "There is no run here; execution_id() is for code inside a node."
         raise ScopeLost(message)
@@ -186,7 +245,18 @@ def execution_id() -> str:
 def run_context() -> Any:
     """The `context` object that was passed to `execute` or `resume`; None where none was. It is never stored."""
     scope = current.get()
-    return None if scope is None else scope.node.host.context
+    return scope.node.host.context if scope else None
+
+
+def fence() -> int:
+    """A number that grows with each owner of the run: the epoch of the claim this code runs under; 0 outside a run.
+
+    An owner that was replaced and does not know it yet has a smaller one. A system that keeps the highest number it has
+    seen for this run, and refuses a smaller one, refuses what such an owner still sends. Raises `ScopeLost` in a thread
+    that was started without `carry`.
+    """
+    scope = here("fence() was called")
+    return 0 if scope is None else scope.node.host.epoch
 
 
 def effect_key() -> str:
@@ -194,17 +264,13 @@ def effect_key() -> str:
 
     Ask for it inside the body of an `@idempotent` function. It is 32 hexadecimal digits and differs between runs.
     Outside a run, where the function runs plainly, every call gets a fresh one. Raises `ScopeError` in a node outside
-    an effect.
+    an effect, `ScopeLost` in a thread that the body has started without `carry`.
     """
-    scope = current.get()
+    scope = here("effect_key() was called")
     if scope is None:
         return os.urandom(16).hex()
     if scope.effect is None:
         message = "effect_key() is asked in a node, outside an effect; ask for it inside an @idempotent function."
         raise ScopeError(message)
     scope.node.note("keyed", scope.effect.name)
-    from hashlib import sha256
-
-    return sha256(f"{scope.node.host.execution_id}\n{scope.effect.key}".encode("utf-8", "surrogatepass")).hexdigest()[
-        :32
-    ]
+    return provider_key(scope.node.host.execution_id, scope.effect.key)

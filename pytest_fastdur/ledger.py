@@ -136,11 +136,11 @@ class EffectLedger:
 
     def _enter(self, name: str) -> str:
         scope = current.get()
-        if scope is not None and scope.node.host.poisoned:
+        if scope and scope.node.host.poisoned:
             message = "this process has been crashed on purpose; it reaches no provider any more"
             raise scope.node.remember(SimulatedCrash(message))
         number = f"{os.getpid()}.{next(self._numbers)}"
-        key = None if scope is None or scope.effect is None else scope.effect.key
+        key = scope.effect.key if scope and scope.effect is not None else None
         self._write([number, name, self.lifetime, key, _is_keyed()])
         return number
 
@@ -180,7 +180,7 @@ class EffectLedger:
 
 def _is_keyed() -> bool:
     scope = current.get()
-    if scope is None or scope.effect is None:
+    if not scope or scope.effect is None:
         return False
     asked: Any = scope.node.notes.get("keyed", ())
     return scope.effect.name in asked

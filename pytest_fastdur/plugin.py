@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.report.data import SweepReport
 
+pytest_plugins = ("pytest_fastdur.clauses",)
+
 _OPTIONS = {
     "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill (crash)"),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),

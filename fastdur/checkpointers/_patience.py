@@ -112,6 +112,14 @@ class Patient(ABC):
         except Again as again:
             return self._try_again(self._write_once, work, again)
 
+    def _write_at_once(self, work: Callable[[Session], None]) -> None:
+        self._check_open()
+        try:
+            self._write_once(work)
+        except Again as again:
+            message = f"The store {self.location} is busy ({again})."
+            raise StoreUnavailable(message) from again
+
     def _read(self, work: Callable[[Session], T]) -> T:
         self._check_open()
         try:

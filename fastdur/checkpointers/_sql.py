@@ -97,7 +97,7 @@ _TABLES: Final = {
         """CREATE TABLE {t}idempotency_cache (
             id {serial}, run BIGINT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, args TEXT NOT NULL,
             status TEXT NOT NULL, attempt TEXT NOT NULL, path TEXT NOT NULL, result TEXT NOT NULL, error TEXT NOT NULL,
-            UNIQUE (run, key))""",
+            epoch BIGINT NOT NULL, UNIQUE (run, key))""",
         "CREATE TABLE {t}schema_version (version BIGINT NOT NULL)",
         "INSERT INTO {t}schema_version (version) VALUES (1)",
     ),
@@ -162,11 +162,12 @@ _EFFECT_FENCE: Final = "SELECT 1 FROM {t}executions WHERE run = ? AND epoch = ? 
 _BEGIN: Final = (
     "INSERT INTO {t}idempotency_cache (run, "
     + _EFFECT_COLUMNS
-    + """)
-    SELECT run, ?, ?, ?, ?, ?, ?, ?, ? FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?{hold}
+    + """, epoch)
+    SELECT run, ?, ?, ?, ?, ?, ?, ?, ?, epoch FROM {t}executions WHERE run = ? AND epoch = ? AND token = ?{hold}
     ON CONFLICT (run, key) DO UPDATE SET name = excluded.name, args = excluded.args, status = excluded.status,
-    attempt = excluded.attempt, path = excluded.path, result = excluded.result, error = excluded.error
-    WHERE idempotency_cache.status IN ('started', 'failed')"""
+    attempt = excluded.attempt, path = excluded.path, result = excluded.result, error = excluded.error,
+    epoch = excluded.epoch
+    WHERE idempotency_cache.status IN ('started', 'failed', 'unknown')"""
 )
 _END: Final = (
     """UPDATE {t}idempotency_cache SET status = ?, result = ?, error = ?
@@ -174,11 +175,14 @@ _END: Final = (
     + _EFFECT_FENCE
     + ")"
 )
-_EFFECT_OF_RUN: Final = "SELECT " + _EFFECT_COLUMNS + " FROM {t}idempotency_cache WHERE run = ? AND key = ?"
+_RESOLVE: Final = """UPDATE {t}idempotency_cache SET status = ?, path = ?, result = ?, error = ?
+    WHERE run = ? AND key = ? AND attempt = ? AND status IN ('started', 'unknown')
+    AND EXISTS (SELECT 1 FROM {t}executions WHERE run = ? AND epoch = ? AND token {same} ?)"""
+_EFFECT_OF_RUN: Final = "SELECT " + _EFFECT_COLUMNS + ", epoch FROM {t}idempotency_cache WHERE run = ? AND key = ?"
 _EFFECTS: Final = (
     "SELECT "
     + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
-    + " FROM {t}executions AS e JOIN {t}idempotency_cache AS c ON c.run = e.run WHERE e.execution_id = ?"
+    + ", c.epoch FROM {t}executions AS e JOIN {t}idempotency_cache AS c ON c.run = e.run WHERE e.execution_id = ?"
 )
 
 _HEAD: Final = """SELECT e.execution_id, e.run, e.runner, e.kind, e.status, e.seq, e.epoch, e.token, e.owner,
@@ -214,6 +218,8 @@ class Sql:
         self.effect_of_run = fit(_EFFECT_OF_RUN)
         self.effect = fit(_EFFECTS + " AND c.key = ?")
         self.effects = fit(_EFFECTS + " ORDER BY c.id")
+        self.unknown_effects = fit(_EFFECTS + " AND c.status IN ('started', 'unknown') ORDER BY c.id")
+        self.resolve_effect = fit(_RESOLVE)
         self.head = fit(_HEAD + " WHERE e.execution_id = ?")
         self._moves: dict[tuple[Hold, bool, bool, bool], str] = {}
         self._asks: dict[int, str] = {}

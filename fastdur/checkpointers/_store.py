@@ -208,7 +208,7 @@ class Store(Patient):
         return self._advance(seen, known, "drop", "cancelled", row, beside=withdrawn) is not None
 
     def renew(self, claims: Sequence[Claim]) -> None:
-        """Move the leases of these claims on."""
+        """Move the leases of these claims on; a busy store is not waited for."""
         until = self.clock_offset + self._lease
 
         def work(session: Session) -> None:
@@ -216,7 +216,7 @@ class Store(Patient):
                 session.change(self._sql.renew, (until, claim.run, claim.epoch, claim.token))
 
         if claims:
-            self._write(work)
+            self._write_at_once(work)
 
     def release(self, claim: Claim) -> None:
         """Give up the claim without a row."""
@@ -301,15 +301,14 @@ class Store(Patient):
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
         """Replace the `started` record of the same attempt by `record`."""
-        sql, key = self._sql, plain(record.key)
-        stored = effect_values(record)
+        sql, key, stored = self._sql, plain(record.key), effect_values(record)
         fence = (claim.run, claim.epoch, claim.token)
         values = (record.status, dumps(record.result), dumps(record.error), claim.run, key, record.attempt, *fence)
 
         def work(session: Session) -> None:
             if session.change(sql.end_effect, values):
                 return
-            if session.rows(sql.effect_of_run, (claim.run, key)) != [stored]:
+            if [row[:-1] for row in session.rows(sql.effect_of_run, (claim.run, key))] != [stored]:
                 raise _stale(claim)
 
         self._write(work)
@@ -324,6 +323,24 @@ class Store(Patient):
         """Every effect record of the run, in the order of their begin."""
         rows = self._read(lambda session: session.rows(self._sql.effects, (plain(execution_id),)))
         return [effect(row) for row in rows]
+
+    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
+        """The records of the run that are `started` or `unknown`, in the order of their begin."""
+        rows = self._read(lambda session: session.rows(self._sql.unknown_effects, (plain(execution_id),)))
+        return [effect(row) for row in rows]
+
+    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
+        """Write the outcome of an effect over its record."""
+        sql, key, stored = self._sql, plain(record.key), effect_values(outcome)
+        said = (outcome.status, plain(outcome.path), dumps(outcome.result), dumps(outcome.error))
+        values = (*said, seen.run, key, record.attempt, seen.run, seen.epoch, seen.token)
+
+        def work(session: Session) -> bool:
+            if session.change(sql.resolve_effect, values):
+                return True
+            return [row[:-1] for row in session.rows(sql.effect_of_run, (seen.run, key))] == [stored]
+
+        return self._write(work)
 
     # -- runs --------------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ def question(stored: Stored) -> PendingInterrupt:
 
 
 def effect_values(record: EffectRecord) -> tuple[object, ...]:
-    """Return the columns of an effect record."""
+    """Return the columns of an effect record, without the epoch, which the store knows."""
     return (
         plain(record.key),
         plain(record.name),
@@ -77,9 +77,9 @@ def effect_values(record: EffectRecord) -> tuple[object, ...]:
 
 def effect(stored: Stored) -> EffectRecord:
     """Return the effect record of these columns."""
-    key, name, args, status, attempt, path, result, error = stored
+    key, name, args, status, attempt, path, result, error, epoch = stored
     return EffectRecord(
-        unplain(key), unplain(name), unplain(args), status, attempt, unplain(path), loads(result), loads(error)
+        unplain(key), unplain(name), unplain(args), status, attempt, unplain(path), loads(result), loads(error), epoch
     )
 
 

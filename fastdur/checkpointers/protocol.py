@@ -92,7 +92,11 @@ class Checkpointer(Protocol):
         ...
 
     def renew(self, claims: Sequence[Claim]) -> None:
-        """Move the leases of these claims on; those that are no longer the run's are left alone."""
+        """Move the leases of these claims on; those that are no longer the run's are left alone.
+
+        One thread renews for every store of a process, so this one method does not wait: where the store is busy it
+        raises `StoreUnavailable` at once, and is called again soon.
+        """
         ...
 
     def release(self, claim: Claim) -> None:
@@ -137,8 +141,9 @@ class Checkpointer(Protocol):
     def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
         """Write a `started` record under `record.attempt`; None where the caller may run the body.
 
-        A record that is `done` or `unstorable` is returned and left alone; one that is `failed`, or `started` by an
-        attempt that is over, is replaced. Raises `StaleRun` where the claim is no longer the run's.
+        The record gets the epoch of the claim. One that is `done` or `unstorable` is returned and left alone; one that
+        is `failed`, `unknown`, or `started` by an attempt that is over, is replaced. Raises `StaleRun` where the claim
+        is no longer the run's.
         """
         ...
 
@@ -155,6 +160,21 @@ class Checkpointer(Protocol):
 
     def list_idempotent(self, execution_id: str) -> list[EffectRecord]:
         """Every effect record of the run, in the order of their begin."""
+        ...
+
+    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
+        """The records of the run that are `started` or `unknown`, in the order of their begin.
+
+        A `started` one of the claim that stands may be in flight; whoever reads the head first can tell.
+        """
+        ...
+
+    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
+        """Write status, path, result and error of `outcome` over `record`, which was read as `started` or `unknown`.
+
+        False where epoch or token have moved since the reading `seen`, or another attempt or an outcome has replaced
+        the record: read and decide again.
+        """
         ...
 
     # -- runs --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fastdur
-from fastdur.cli import _boundaries, _runs, _schema, _show
+from fastdur.cli import _boundaries, _effects, _runs, _schema, _show
 from fastdur.cli._text import complain
 
 if TYPE_CHECKING:
@@ -36,10 +36,11 @@ def _fastdur(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Look at durable runs. Nothing here changes a run or answers a question."""
+    """Look at durable runs. Nothing here runs anything or answers a question; `effects resolve` alone writes."""
 
 
 app.command("boundaries")(_boundaries.boundaries)
+app.add_typer(_effects.app, name="effects")
 app.command("runs")(_runs.runs)
 app.command("schema")(_schema.schema)
 app.command("show")(_show.show)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from fastdur._unknown import is_unknown
 from fastdur.cli._facts import JSON, STORE, facts, open_store
 from fastdur.cli._text import (
     NOT_THERE,
@@ -161,7 +162,7 @@ def row_data(row: Checkpoint) -> dict[str, Any]:
 
 def effect_data(known: Facts, effect: EffectRecord) -> dict[str, Any]:
     """An effect for programs. Started by an owner that is gone, its outcome is not known."""
-    lost = effect.status == "started" and known.owner != "alive"
+    lost = is_unknown(effect, known.head, alive=known.owner == "alive")
     status = "started, outcome unknown" if lost else effect.status
     return {"name": effect.name, "status": status, "path": effect.path, "key": effect.key, "result": effect.result}
 

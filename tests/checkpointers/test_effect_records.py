@@ -126,3 +126,67 @@ def test_a_failed_ending_removes_the_failed_records_of_its_path_with_its_row(sto
     with pytest.raises(StaleRun):
         store.put(claim, row(claim), "failed", clear_failed="work#2")
     assert [e.key for e in store.list_idempotent("r")] == ["b", "c", "d"]
+
+
+def test_a_record_has_the_epoch_of_the_claim_under_which_it_was_begun(store):
+    first = start(store)
+    store.begin_idempotent(first, effect())
+    store.begin_idempotent(first, effect("other"))
+    second = store.claim_execution(head(store), "second", "you")
+    assert store.get_idempotent("r", "k").epoch == first.epoch
+    store.begin_idempotent(second, effect(attempt="a2"))
+    store.put_idempotent(second, effect(attempt="a2", status="done"))
+    assert [each.epoch for each in store.list_idempotent("r")] == [second.epoch, first.epoch]
+
+
+def test_records_without_an_outcome_are_listed_in_the_order_of_their_begin(store):
+    claim = start(store)
+    for key, status in (("z", None), ("b", "done"), ("c", "unknown"), ("d", "failed"), ("a", None)):
+        store.begin_idempotent(claim, effect(key))
+        if status:
+            store.put_idempotent(claim, effect(key, status=status))
+    assert [(e.key, e.status) for e in store.list_unknown("r")] == [
+        ("z", "started"),
+        ("c", "unknown"),
+        ("a", "started"),
+    ]
+    assert store.list_unknown("nobody") == []
+
+
+@pytest.mark.parametrize("status", ["started", "unknown"])
+@pytest.mark.parametrize("owned", [True, False])
+def test_an_outcome_from_outside_replaces_the_record(store, status, owned):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    if status == "unknown":
+        store.put_idempotent(claim, effect(status="unknown", error=["E", "no", None]))
+    if not owned:
+        store.release(claim)
+    record = store.get_idempotent("r", "k")
+    done = effect(status="done", result={"n": [1]}, path="")
+    assert store.resolve_unknown(head(store), record, done) is True
+    assert store.get_idempotent("r", "k") == done
+    assert store.resolve_unknown(head(store), record, done) is True, "sent again after a lost answer"
+    assert store.resolve_unknown(head(store), record, effect(status="failed", path="")) is False
+    assert store.list_unknown("r") == []
+
+
+def test_an_outcome_is_refused_where_the_owner_or_the_attempt_has_changed(store):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    seen, record = head(store), store.get_idempotent("r", "k")
+    second = store.claim_execution(seen, "second", "you")
+    done = effect(status="done", result=1)
+    assert store.resolve_unknown(seen, record, done) is False
+    store.begin_idempotent(second, effect(attempt="a2"))
+    assert store.resolve_unknown(head(store), record, done) is False
+    assert store.get_idempotent("r", "k") == effect(attempt="a2")
+
+
+def test_an_owner_whose_effect_was_settled_from_outside_can_no_longer_end_it(store):
+    claim = start(store)
+    store.begin_idempotent(claim, effect())
+    store.resolve_unknown(head(store), store.get_idempotent("r", "k"), effect(status="done", result="seen"))
+    with pytest.raises(StaleRun):
+        store.put_idempotent(claim, effect(status="done", result="mine"))
+    assert store.begin_idempotent(claim, effect(attempt="a2")).result == "seen"

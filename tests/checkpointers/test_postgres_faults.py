@@ -17,7 +17,7 @@ from fastdur.checkpointers._postgres_server import Connection, understood
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from fastdur.errors import NotStorable, RunExists, StoreCorrupt, StoreUnavailable
 from pytest_fastdur.postgres import start as start_server
-from tests.checkpointers.stores import effect, head, paused, question, row, start
+from tests.checkpointers.stores import effect, head, paused, question, renewed, row, start
 
 
 def terminate(admin, store):
@@ -55,7 +55,7 @@ WRITES = {
     ),
     "decide": lambda store, at: store.decide(head(store, "asked"), "ask#1/1", row(head(store, "asked")), "running"),
     "cancel": lambda store, at: store.cancel(head(store, "asked"), row(head(store, "asked"))),
-    "renew": lambda store, at: store.renew([at]),
+    "renew": renewed,
     "release": lambda store, at: store.release(at),
     "begin": lambda store, at: store.begin_idempotent(at, effect("new")),
     "end": lambda store, at: store.put_idempotent(at, effect(status="done", result=7)),

@@ -36,6 +36,7 @@ from tests.checkpointers.stores import (
     paused,
     process,
     question,
+    renewed,
     row,
     start,
     tables,
@@ -243,7 +244,7 @@ def story(store):
     store.put_idempotent(claim, effect("f", path="work#1", status="failed"))
     store.put(claim, row(claim, {"a": 1, "pad": "x" * 99}, nonce="one"), "running", clear_failed="work#1")
     store.put(claim, row(claim, {"a": 2, "pad": "x" * 99}, nonce="two"), "running")
-    store.renew([claim])
+    renewed(store, claim)
     store.record_interrupt(claim, row(claim, nonce="three"), [question(claim), question(claim, "b")], "paused")
     seen = head(store)
     claim = store.delete_pending_interrupt_atomic(seen, "second", "you", "ask#1/1", row(seen, nonce="four"), {"g": 1})

@@ -135,13 +135,13 @@ def test_the_same_row_again_is_done(store):
     assert store.list("r") == [first, second, third]
 
 
-@pytest.mark.parametrize("wrong", [{"seq": 5}, {"execution_id": "s"}, {"checkpoint_id": "9-1-x"}])
+@pytest.mark.parametrize("wrong", [{"seq": 5}, {"execution_id": "s"}, {"checkpoint_id": "987654-1-x"}])
 def test_a_row_that_does_not_come_next_is_refused_as_a_mistake(store, wrong):
     claim = start(store)
     with pytest.raises(ValueError, match="cannot follow row"):
         store.put(claim, replace(row(claim), **wrong), "running")
     with pytest.raises(ValueError, match="cannot follow"):
-        store.cancel(head(store), replace(row(claim), checkpoint_id="9-1-x"))
+        store.cancel(head(store), replace(row(claim), checkpoint_id="987654-1-x"))
     assert store.list("r") == []
 
 

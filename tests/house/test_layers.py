@@ -29,7 +29,9 @@ ORDER = (
     ("_changed",),
     ("_effects",),
     ("_reentry",),
+    ("_failures",),
     ("_engine",),
+    ("_unknown",),
     ("boundaries",),
     # stores
     ("checkpointers.protocol",),
@@ -49,6 +51,8 @@ ORDER = (
     ("scope",),
     ("interrupt",),
     ("_memory",),
+    ("_declared",),
+    ("_effect_call",),
     ("idempotent",),
     # what runs it
     ("_owner",),

@@ -23,11 +23,13 @@ from fastdur import (
     Resume,
     ScopeLost,
     SimulatedCrash,
+    effect_key,
     idempotent,
     interrupt,
     observe,
 )
-from fastdur.idempotent import binder, frozen_failure, replayed_failure
+from fastdur._declared import binder
+from fastdur._failures import frozen_failure, replayed_failure
 from fastdur.records import EffectRecord
 from tests.unit.running import WAIT, Gate, at, attempts, flow, raising, turn
 
@@ -82,7 +84,7 @@ def test_what_is_no_function_with_a_result_and_a_name_is_refused(what, says):
 
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'raise'"):
-        idempotent(on_unknown="raise")
+        idempotent(on_unknown="later")(len)
 
 
 def test_a_decorated_function_is_still_the_function():
@@ -429,6 +431,76 @@ def test_a_key_that_has_no_form_is_refused(store, go):
         in_a_run(store, counting([], key_fn=threading.Lock), go)
 
 
+# -- once in a run, or once in a visit ----------------------------------------------------------------------------------
+
+
+def test_an_unknown_scope_of_a_key_is_refused():
+    with pytest.raises(ValueError, match="'visit'"):
+        idempotent(per="node")(len)
+
+
+def cycle(store, calls, **options):
+    """A chain that enters `a` three times, dies before the first commit, and pauses in the second visit."""
+    pay = counting(calls, name="pay", **options)
+
+    def a(state):
+        paid = [pay(1), pay(1)]
+        if state["n"] == 1:
+            interrupt("ok?")
+        return {"n": state["n"] + 1, "paid": [*state.get("paid", []), *paid]}
+
+    return Chain("c", store).add_node("a", a).connect("a", "a", when=lambda state: state["n"] < 3, max_iterations=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "paid"),
+    [
+        ({}, [1] * 6),
+        ({"per": "run"}, [1] * 6),
+        ({"per": "visit"}, [1, 1, 2, 2, 3, 3]),
+        ({"per": "visit", "key_fn": lambda amount: "always"}, [1, 1, 2, 2, 3, 3]),
+    ],
+)
+def test_a_call_is_made_once_in_a_run_or_once_in_each_visit_however_often_that_is_resumed(store, go, options, paid):
+    calls = []
+    made = cycle(store, calls, **options)
+    with at("before append a", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, {"n": 0}, execution_id="r")
+    assert go(made.resume, "r").status == "paused"
+    assert go(made.resume, "r", Resume(True)).final_state["paid"] == paid
+    assert len(calls) == len(set(paid))
+
+
+def test_visits_of_two_nodes_and_of_two_levels_are_visits_of_their_own(store, go):
+    calls = []
+    pay = counting(calls, name="pay", per="visit")
+
+    def a(state):
+        return {"paid": [*state.get("paid", []), pay(1)]}
+
+    inner = flow(store, a, name="inner")
+    outer = Chain("outer", store).add_node("a", a).add_node("b", inner).add_node("c", a)
+    assert go(outer.connect("a", "b").connect("b", "c").execute).final_state["paid"] == [1, 2, 3]
+
+
+def test_each_visit_has_an_effect_key_of_its_own_the_same_in_every_retry(store, go):
+    keys = []
+
+    @idempotent(per="visit")
+    def pay():
+        keys.append(effect_key())
+        if len(keys) % 2:
+            raise ValueError
+
+    def a(state):
+        pay()
+        return {"n": state["n"] + 1}
+
+    made = Chain("c", store).add_node("a", a, retry=1)
+    go(made.connect("a", "a", when=lambda state: state["n"] < 2, max_iterations=2).execute, {"n": 0})
+    assert [len(keys), len(set(keys)), keys[0] == keys[1], keys[2] == keys[3]] == [4, 2, True, True]
+
+
 # -- results -------------------------------------------------------------------------------------------------------------
 
 
@@ -641,6 +713,69 @@ def test_a_failure_that_the_node_caught_is_replayed_after_a_crash_without_runnin
         assert caught[1].type_name in str(caught[1])
     else:
         assert caught[1].args == error.args
+
+
+class CardError(Exception):
+    def __init__(self, code, *, until):
+        super().__init__(f"card {code}")
+        self.code, self.until = code, until
+
+
+class Limit(CardError):
+    pass
+
+
+class Missing(FileNotFoundError):
+    def __init__(self, number):
+        super().__init__(2, "gone", f"file {number}")
+        self.number = number
+
+
+@pytest.mark.parametrize(
+    ("make", "raises", "comes_back"),
+    [
+        (lambda: CardError("stolen", until=datetime(2024, 1, 1, tzinfo=UTC)), CardError, True),
+        (lambda: Limit("limit", until=(1, 2)), (KeyError, CardError), True),
+        (lambda: Limit("limit", until=None), Exception, True),
+        (lambda: Missing(5), Missing, True),
+        (lambda: Declined("no", {"n": 1}), (Declined,), True),
+        (lambda: Declined("no"), CardError, False),
+        (lambda: CardError("stolen", until=None), (), False),
+        (lambda: CardError("stolen", until=threading.Lock()), CardError, False),
+        (lambda: Declined(threading.Lock()), Declined, False),
+    ],
+)
+def test_a_failure_of_a_class_that_the_function_names_is_replayed_as_itself(store, go, make, raises, comes_back):
+    caught, error = [], make()
+
+    @idempotent(raises=raises)
+    def pay():
+        raise error
+
+    def a(state):
+        try:
+            pay()
+        except Exception as failure:
+            caught.append(failure)
+            failure.add_note("seen")
+        interrupt("ok?")
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    go(made.resume, "r", Resume(True))
+    assert (caught[0] is error, caught[1] is error) == (True, False)
+    if comes_back:
+        assert (type(caught[1]), caught[1].args, str(caught[1])) == (type(error), error.args, str(error))
+        assert {**vars(error)} == {**vars(caught[1])}
+        assert getattr(caught[1], "filename", None) == getattr(error, "filename", None)
+    else:
+        assert (type(caught[1]), str(error) in str(caught[1])) == (EffectFailed, True)
+
+
+@pytest.mark.parametrize("raises", [KeyboardInterrupt, "Declined", (Declined, None), [Declined], Declined("no")])
+def test_what_is_no_class_of_exceptions_is_refused_when_it_is_declared(raises):
+    with pytest.raises(TypeError, match="exception classes"):
+        idempotent(raises=raises)(len)
 
 
 def test_a_failure_is_replayed_once_and_to_its_own_visit_only(store, go):

@@ -61,6 +61,27 @@ def test_a_recorded_failure_is_given_to_no_other_visit_and_to_no_retry(memory, p
     assert memory.failure("k", "digest", "a#1", 0) is None
 
 
+# -- doubts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["started", "unknown"])
+def test_what_the_store_knows_without_an_outcome_is_unknown_until_it_is_settled(memory, status):
+    assert memory.unknown("k", "digest") is None
+    memory.load([record(status)])
+    assert memory.unknown("k", "digest") == record(status)
+    with pytest.raises(IdempotencyMismatch):
+        memory.unknown("k", "other")
+    memory.settle(record())
+    assert memory.unknown("k", "digest") is None
+
+
+def test_a_doubt_of_this_lifetime_stands_until_it_is_known_not_to_have_happened(memory):
+    memory.doubt(record("unknown"), sure=False)
+    assert memory.unknown("k", "digest") == record("unknown")
+    memory.doubt(record("failed"), sure=True)
+    assert memory.unknown("k", "digest") is None
+
+
 # -- names ---------------------------------------------------------------------------------------------------------------
 
 

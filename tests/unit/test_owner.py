@@ -1,6 +1,7 @@
 """Who owns a run, whether that owner is still there, and the renewal of the leases of this process."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 from fastdur import SQLiteCheckpointer, StoreUnavailable, _owner
 from fastdur._owner import Calls, at_work, calls, is_alive, me
 from fastdur.checkpointers.protocol import Start
+from fastdur.records import Claim
 from tests.unit.by_hand import head
 from tests.unit.running import WAIT
 
@@ -197,6 +199,10 @@ def claim_on(store, run="r"):
     return store.start_execution(Start(run, "c", "chain", {}, {}, f"token of {run}", me()))
 
 
+def claim_on_nothing(run):
+    return Claim(run, 99, 1, "no token", 0)
+
+
 @pytest.fixture
 def own():
     """Calls of its own, whose thread ends when nothing is in progress."""
@@ -254,6 +260,25 @@ def test_a_store_that_cannot_renew_is_asked_again_and_does_not_keep_the_others_w
     own.leave("token of b")
     assert ended(own, thread)
     store.close()
+    other.close()
+
+
+def test_a_store_that_somebody_keeps_locked_does_not_keep_the_leases_of_others_from_being_renewed(own, tmp_path):
+    stuck, other = SQLiteCheckpointer(tmp_path / "stuck.db", lease=0.03), Renewing(lease=0.03)
+    own.enter(stuck, claim_on(stuck, "a"))
+    lock = sqlite3.connect(stuck.location, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    own.enter(other, claim_on(other, "b"))
+    other.wait(5)  # a renewal that waited for the lock would come to no other store for a minute
+    with pytest.raises(StoreUnavailable, match="busy"):
+        stuck.renew([claim_on_nothing("a")])
+    lock.execute("ROLLBACK")
+    lock.close()
+    thread = own._thread
+    own.leave("token of a")
+    own.leave("token of b")
+    assert ended(own, thread)
+    stuck.close()
     other.close()
 
 

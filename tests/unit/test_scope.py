@@ -5,10 +5,13 @@ import contextvars
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fastdur import (
+    Chain,
+    Resume,
     ScopeEnded,
     ScopeError,
     ScopeLost,
@@ -16,9 +19,12 @@ from fastdur import (
     SQLiteCheckpointer,
     StaleRun,
     StoreUnavailable,
+    carry,
     effect_key,
     execution_id,
+    fence,
     idempotent,
+    interrupt,
     run_context,
     scope,
 )
@@ -26,7 +32,7 @@ from fastdur._effects import Invoke
 from fastdur._memory import Memory
 from fastdur._steps import Call
 from fastdur.scope import NodeCall, current
-from tests.unit.running import flow, last
+from tests.unit.running import at, flow, last, raising
 
 # -- the run -------------------------------------------------------------------------------------------------------------
 
@@ -152,11 +158,95 @@ def test_a_node_outside_an_effect_has_no_key(store, go):
         go(flow(store, a).execute)
 
 
+@idempotent(name="keep", key_fn=lambda asked, amount: amount)
+def keep(asked, amount):
+    asked.append((effect_key(), execution_id(), fence()))
+    if len(asked) == 1:
+        raise ValueError
+    return amount
+
+
+def same(asked, run="r"):
+    keys, runs, fences = zip(*asked, strict=True)
+    assert (len(set(keys)), set(runs)) == (1, {run})
+    return list(fences)
+
+
+def test_run_and_key_are_the_same_after_a_failure_a_pause_a_crash_and_in_a_retry_and_the_fence_grows(store, go):
+    asked = []
+
+    def a(state):
+        interrupt("ok?")
+        keep(asked, 5)
+
+    made = flow(store, a)
+    go(made.execute, execution_id="r")
+    with pytest.raises(ValueError):
+        go(made.resume, "r", Resume(True))
+    with at("after effect keep@a", raising(SimulatedCrash())), pytest.raises(SimulatedCrash):
+        go(made.resume, "r")
+    go(made.resume, "r")
+    assert same(asked) == [2, 3, 4]
+    retried = []
+
+    def b(state):
+        keep(retried, 5)
+
+    go(flow(store, b, retry=1).execute, execution_id="s")
+    assert same(retried, "s") == [1, 1]
+
+
+def test_run_and_key_are_the_same_in_nested_chains_and_in_threads(store, go):
+    asked, inner = [], []
+
+    def b(state):
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                pool.submit(carry(keep), asked, 5).result()
+            except ValueError:
+                inner.append(state["n"])
+                raise
+        return {"fence": fence()}
+
+    nested = Chain("outer", store).add_node("in", Chain("deep", store).add_node("b", b))
+    with pytest.raises(ValueError):
+        go(nested.execute, {"n": 1}, execution_id="r")
+    go(nested.resume, "r")
+    assert same(asked) == [1, 2]
+    assert inner == [1]
+
+
+def test_the_key_of_an_effect_in_a_child_run_is_the_same_when_its_node_is_entered_again(store, go):
+    asked = []
+
+    def inside(state):
+        keep(asked, 5)
+
+    child = Chain("child", store).add_node("inside", inside)
+
+    def a(state):
+        child.execute()
+        return {"run": execution_id()}
+
+    made = flow(store, a)
+    with pytest.raises(ValueError):
+        go(made.execute, execution_id="r")
+    assert go(made.resume, "r").output == {"run": "r"}
+    (run,) = {run for _, run, _ in asked}
+    assert store.get_execution(run).parent_id == "r"
+    assert same(asked, run) == [1, 2]
+
+
+def test_outside_a_run_the_fence_is_0_and_without_a_store_it_is_1():
+    assert fence() == 0
+    assert Chain("c", False).add_node("a", lambda state: {"fence": fence()}).execute().output == {"fence": 1}
+
+
 # -- what a scope remembers ----------------------------------------------------------------------------------------------
 
 
 class Host:
-    execution_id, context, durable, poisoned = "r", None, True, False
+    execution_id, epoch, context, durable, poisoned = "r", 1, None, True, False
 
     def __init__(self):
         self.memory = Memory()

@@ -1,0 +1,131 @@
+"""An `@idempotent` function as it was declared: its name, what tells its calls apart, what is done about doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastdur._codec import fingerprint
+from fastdur._functions import GENERATOR, flags_of, is_async
+from fastdur.errors import IdempotencyError, NotStorable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fastdur._failures import Kinds
+    from fastdur.records import Happened
+
+    Per = Literal["run", "visit"]
+    OnUnknown = Literal["rerun", "raise"] | Callable[..., Happened | object]
+
+
+class Declared:
+    """A function, and what was said about it."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        key_fn: Callable[..., Any] | None,
+        name: str | None,
+        on_unknown: OnUnknown,
+        per: Per,
+        raises: type[Exception] | Kinds,
+        required: bool,
+    ) -> None:
+        if isinstance(fn, type) or not callable(fn):
+            message = f"@idempotent takes a function, not {fn!r}"
+            raise TypeError(message)
+        self.fn, self.key_fn, self.on_unknown, self.required = fn, key_fn, on_unknown, required
+        if name is None and not hasattr(fn, "__qualname__"):
+            message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
+            raise TypeError(message)
+        self.name = name if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        if flags_of(fn) & GENERATOR:
+            message = f"@idempotent takes a function that returns, and {self.name} is a generator"
+            raise TypeError(message)
+        self.per: Per = per
+        self.raises: Kinds = raises if isinstance(raises, tuple) else (raises,)
+        kind: Any
+        for kind in self.raises:
+            if not isinstance(kind, type) or not issubclass(kind, Exception):
+                message = f"raises= of {self.name}() holds {kind!r}; give exception classes"
+                raise TypeError(message)
+        self._check_policy()
+        self._bind: Callable[..., dict[str, Any]] | None = None
+
+    def _check_policy(self) -> None:
+        if self.per not in ("run", "visit"):
+            message = f"per={self.per!r} is not known; it is 'run' or 'visit'"
+            raise ValueError(message)
+        if self.on_unknown in ("rerun", "raise"):
+            return
+        if not callable(self.on_unknown):
+            message = f"on_unknown={self.on_unknown!r} is not known; it is 'rerun', 'raise' or a function that asks"
+            raise ValueError(message)  # noqa: TRY004 - a text is of the right type
+        if is_async(self.on_unknown) and not is_async(self.fn):
+            message = f"on_unknown of {self.name}() is an `async def`, and {self.name} is none; nobody could await it"
+            raise TypeError(message)
+
+    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments by name, defaults applied. Raises TypeError like the call itself would."""
+        if self._bind is None:
+            self._bind = binder(self.fn)
+        return self._bind(*args, **kwargs)
+
+    def key(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+        """The key of a call in the visit `path`, and the fingerprint of its arguments."""
+        try:
+            if self.key_fn is None:
+                known_by = fingerprint(self.bound(args, kwargs), f"the arguments of {self.name}()")
+                return self._named(known_by, path), known_by
+            key = self._named(fingerprint(self.key_fn(*args, **kwargs), f"key_fn of {self.name}()"), path)
+        except NotStorable as error:
+            message = f"{error}. Pass key_fn= to say what tells two calls of {self.name}() apart."
+            raise IdempotencyError(message) from error
+        return key, self._known_by(args, kwargs)
+
+    def _named(self, known_by: str, path: str) -> str:
+        """The key of what is known by this under the name of the function, in this visit if that counts."""
+        from hashlib import sha256
+
+        text = f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}"
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _known_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The fingerprint of the arguments that have one, to notice a key used for two different calls."""
+        known: dict[str, Any] = {}
+        for name, value in self.bound(args, kwargs).items():
+            try:
+                known[name] = fingerprint(value, name)
+            except NotStorable:
+                known[name] = type(value).__qualname__
+        return fingerprint(known, "arguments")
+
+
+def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """A function that gives the arguments of a call of `fn` by name, defaults applied; raises TypeError like the call.
+
+    A call that names no argument twice and leaves none out is bound without `inspect`, which takes ten times as long.
+    """
+    from inspect import Parameter, signature
+
+    described = signature(fn)
+    plain = all(part.kind is Parameter.POSITIONAL_OR_KEYWORD for part in described.parameters.values())
+    names = tuple(described.parameters)
+    known = set(names)
+    defaults = {name: part.default for name, part in described.parameters.items() if part.default is not part.empty}
+
+    def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        if plain and len(args) <= len(names):
+            given = dict(zip(names, args, strict=False))
+            bound = {**defaults, **given, **kwargs}
+            if bound.keys() == known and kwargs.keys().isdisjoint(given):
+                return bound
+        return inspected(*args, **kwargs)
+
+    def inspected(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = described.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    return bind

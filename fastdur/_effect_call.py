@@ -1,0 +1,149 @@
+"""One call of an `@idempotent` function inside a run: answered, waited for, asked after, or run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fastdur._codec import freeze, thaw
+from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect
+from fastdur._failures import failure_text, frozen_failure, replayed_failure
+from fastdur.errors import EffectDeadlock, EffectUnknown, FastdurError, IdempotencyError, NotHappened, NotStorable
+from fastdur.records import EffectRecord, Happened, provider_key
+from fastdur.scope import Scope, current
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from fastdur._declared import Declared
+    from fastdur._effects import Effect
+
+
+class EffectCall:
+    """One call inside a run."""
+
+    def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.effect, self.scope, self.node = effect, scope, scope.node
+        self.args, self.kwargs = args, kwargs
+        token = current.set(Scope(scope.node, scope.effect, asks=False))
+        try:
+            self.key, self.known_by = effect.key(self.node.path, args, kwargs)
+        finally:
+            current.reset(token)
+        self.memory = self.node.host.memory
+
+    def leave(self) -> None:
+        """The call is over: whoever waits for it goes on."""
+        self.memory.leave(self.key, self)
+
+    def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
+        """Answer from the record, or wait, or run the body between its two records. Returns a value or an error."""
+        node, effect = self.node, self.effect
+        self.memory.name(effect.name, effect.fn, node.path, node.attempt)
+        while True:
+            failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
+            if failed is not None:
+                return None, replayed_failure(failed, self.effect.raises)
+            found = self.memory.enter(self.key, self.known_by, self)
+            if found is None:
+                return (yield from self._run())
+            if isinstance(found, EffectRecord):
+                return self._hit(found)
+            if self.scope.effect is not None:
+                message = (
+                    f"{effect.name}() is in flight and was called again from inside an effect body "
+                    f"({self.scope.effect.name}), which might wait for ever. Call it from the node."
+                )
+                raise EffectDeadlock(message)
+            yield from AwaitEffect(self.key, f"{effect.name.rpartition('.')[2]}@{node.address}")
+
+    def _hit(self, record: EffectRecord) -> tuple[Any, BaseException | None]:
+        if record.path != self.node.path or record.attempt in self.node.begun:
+            self.node.note("hits", record.name)
+        if record.status == "unstorable":
+            return None, IdempotencyError(str(record.error))
+        return thaw(record.result), None
+
+    def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
+        node, effect = self.node, self.effect
+        unknown = None if effect.on_unknown == "rerun" else self.memory.unknown(self.key, self.known_by)
+        if unknown is not None and effect.on_unknown == "raise":
+            return None, self._refused(unknown)
+        attempt = os.urandom(8).hex()
+        record = EffectRecord(self.key, effect.name, self.known_by, "started", attempt, node.path)
+        settled = yield from BeginEffect(record, node.address)
+        if settled is not None:
+            self.memory.settle(settled)
+            return self._hit(settled)
+        node.begun.append(attempt)
+        if unknown is not None:
+            found, error = yield from self._ask(record)
+            if error is not None:
+                return None, error
+            if found is not None:
+                return (yield from self._end(record, found.result))
+        value, error = yield from RunEffect(record, node.address, effect.fn, self.args, self.kwargs)
+        if error is not None:
+            yield from self._failed(record, error)
+            return None, error
+        return (yield from self._end(record, value))
+
+    def _end(
+        self, record: EffectRecord, value: object
+    ) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
+        """Record the result and give it back as it was recorded."""
+        ended = self._outcome(record, value)
+        yield from EndEffect(ended, self.node.address)
+        self.memory.settle(ended)
+        if ended.status == "unstorable":
+            return None, IdempotencyError(str(ended.error))
+        return thaw(ended.result), None
+
+    def _failed(self, record: EffectRecord, error: BaseException) -> Generator[Effect[Any], Any, None]:
+        """Record that the body raised. What ended it from outside says nothing of what it has done."""
+        sure = self.effect.on_unknown == "rerun" or isinstance(error, NotHappened)
+        if isinstance(error, Exception) and not isinstance(error, FastdurError):
+            ended = replace(
+                record, status="failed" if sure else "unknown", error=frozen_failure(error, self.effect.raises)
+            )
+            yield from EndEffect(ended, self.node.address)
+            self.memory.doubt(ended, sure=sure)
+        else:
+            self.memory.doubt(record, sure=False)
+
+    def _ask(self, record: EffectRecord) -> Generator[Effect[Any], Any, tuple[Happened | None, BaseException | None]]:
+        """What the function that was given for it says of an unknown effect: None where it has not happened."""
+        ask: Any = self.effect.on_unknown
+        args = (provider_key(self.node.host.execution_id, self.key), *self.args)
+        said, error = yield from RunEffect(record, self.node.address, ask, args, self.kwargs, asks=True)
+        self.memory.doubt(record, sure=False)
+        if isinstance(error, NotHappened) or said is NotHappened or isinstance(said, NotHappened):
+            return None, None
+        if error is not None:
+            return None, error
+        if type(said) is Happened:
+            return said, None
+        message = (
+            f"on_unknown of {self.effect.name}() returned {type(said).__qualname__}; "
+            "return Happened(result) or NotHappened."
+        )
+        return None, IdempotencyError(message)
+
+    def _refused(self, record: EffectRecord) -> EffectUnknown:
+        """What a call of an unknown effect raises. Whoever catches it and goes on has not dealt with it."""
+        run = self.node.host.execution_id
+        why = "it was begun and its process ended" if record.error is None else f"it raised {failure_text(record)}"
+        message = (
+            f"Nobody knows whether {record.name}() has happened: {why}. Find out, call "
+            f"resolve_unknown({run!r}, {record.key!r}, Happened(result)) or (…, NotHappened), and resume the run."
+        )
+        self.node.refused = EffectUnknown(message, run, record.key)
+        return self.node.refused
+
+    def _outcome(self, record: EffectRecord, value: object) -> EffectRecord:
+        try:
+            return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
+        except NotStorable as error:
+            text = f"{error}. The effect has happened and is recorded; it is not run again."
+            return replace(record, status="unstorable", error=text)

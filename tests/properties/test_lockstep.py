@@ -1,0 +1,101 @@
+"""The stores of fastdur and the model of a store answer every call alike."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import tests.conformance.broken.ownership
+import tests.conformance.broken.questions
+import tests.conformance.broken.rows  # noqa: F401 - all three fill DEFECTS
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from pytest_fastdur.lockstep import LEASE, StoresInLockstep
+from tests.conformance.broken.defects import DEFECTS, Defect
+from tests.conformance.shelf import Shelf, ShelfStore
+
+
+class InAFile(SQLiteCheckpointer):
+    """A store in a file of its own, which goes with it."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp()
+        super().__init__(Path(self.folder) / "runs.db", "normal", lease=LEASE)
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Lockstep(StoresInLockstep):
+    stores: ClassVar = {
+        "memory": lambda: SQLiteCheckpointer(":memory:", lease=LEASE),
+        "file": InAFile,
+    }
+
+
+def at_length(examples: int, steps: int, **more) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        **more,
+    )
+
+
+class TestStoresInLockstep(Lockstep.TestCase):
+    settings = at_length(200, 30)
+
+
+@pytest.mark.sweep
+class TestStoresInLockstepAtLength(Lockstep.TestCase):
+    settings = at_length(1000, 50)
+
+
+# What no story of thirty calls shows: rows by the hundred, texts by the megabyte, a value changed behind the store's back.
+OUT_OF_REACH = {"HasAHiddenLimit", "CutsLongTexts", "HandsOutItsOwn"}
+
+
+def is_caught(defect, examples: int) -> bool:
+    def make():
+        store = defect.store(Shelf())
+        store.lease = LEASE
+        return store
+
+    class Broken(StoresInLockstep):
+        stores: ClassVar = {str(defect): make}
+
+    try:
+        run_state_machine_as_test(
+            Broken, settings=at_length(examples, 30, derandomize=True, database=None, phases=[Phase.generate])
+        )
+    except AssertionError as error:
+        return "differs from the model" in str(error)
+    except KeyError:  # an error of no kind that a store may raise ends a story too
+        return True
+    return False
+
+
+ON_A_SHELF = [defect for defect in DEFECTS if issubclass(defect.store, ShelfStore)]
+
+
+@pytest.mark.parametrize("name", ["HasNoFence", "LeavesTheQuestion", "OverwritesTheEnd"])
+def test_a_broken_store_falls_out_of_step(name):
+    (defect,) = [each for each in ON_A_SHELF if str(each) == name]
+    assert is_caught(defect, 200)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("defect", [each for each in ON_A_SHELF if str(each) not in OUT_OF_REACH], ids=str)
+def test_every_broken_store_falls_out_of_step(defect):
+    assert is_caught(defect, 1000)
+
+
+def test_a_right_store_of_a_third_party_keeps_step():
+    assert not is_caught(Defect(ShelfStore, ()), 30)
