@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+import bench_postgres
+
 from fastdur import Chain, SQLiteCheckpointer, idempotent
 
 if TYPE_CHECKING:
@@ -337,6 +339,12 @@ def event_loop(bench: Bench) -> Iterator[Figure]:
     yield Figure("async driver: the loop's longest pause", median(gaps) * 1000, "ms", 5)
 
 
+def postgres(bench: Bench) -> Iterator[Figure]:
+    """The same on a Postgres server of its own."""
+    for what, value, unit, target in bench_postgres.figures(bench.rounds):
+        yield Figure(what, value, unit, target)
+
+
 SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "steps": steps,
     "growth": growth,
@@ -344,6 +352,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "effects": effects,
     "threads": threads,
     "loop": event_loop,
+    "postgres": postgres,
 }
 
 

@@ -40,6 +40,7 @@ _USUAL_PLACES = (
 )
 _NEEDED = ("initdb", "pg_ctl", "postgres")
 _LOOK_EVERY = 0.5
+_PREFIX = "fastdur-pg-"
 
 
 class NoPostgres(Exception):
@@ -83,7 +84,8 @@ class Server:
             lock.unlink()
 
     def remove(self) -> None:
-        """Stop it and remove its folder."""
+        """Stop it and remove its folder, which is one that was made for it."""
+        assert self.folder.name.startswith(_PREFIX)
         if self.up:
             self.stop()
         shutil.rmtree(self.folder)
@@ -102,7 +104,7 @@ class Server:
     def _run(self, program: str, *arguments: str) -> None:
         # The server that pg_ctl starts keeps open what it inherits, so the output goes to a file: a pipe never ended.
         log = self.folder / f"{program}.log"
-        user, group = _the_user()
+        user, group = the_user()
         with log.open("w") as output:
             done = subprocess.run(  # noqa: S603 - a server's own programs
                 [self.folder / "bin" / program, *arguments],
@@ -128,7 +130,7 @@ def start(*, wheel: bool = False) -> Server:
     said: list[str] = []
     for source in _sources(wheel=wheel):
         for parent in dict.fromkeys([tempfile.gettempdir(), "/tmp", "/var/tmp"]):  # noqa: S108 - only as a place to try
-            server = Server(Path(tempfile.mkdtemp(prefix="fastdur-pg-", dir=parent)))
+            server = Server(Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent)))
             try:
                 _furnish(server.folder, source)
                 server.try_out()
@@ -191,7 +193,7 @@ def _furnish(folder: Path, source: Path) -> None:
         source = folder / wheel.name / "pginstall/bin"
     (folder / "bin").symlink_to(source)
     (folder / "socket").mkdir(mode=0o700)
-    user, group = _the_user()
+    user, group = the_user()
     if user is None or group is None:
         return
     for at, _, files in os.walk(folder):
@@ -199,7 +201,7 @@ def _furnish(folder: Path, source: Path) -> None:
             os.chown(path, user, group, follow_symlinks=False)
 
 
-def _the_user() -> tuple[int, int] | tuple[None, None]:
+def the_user() -> tuple[int, int] | tuple[None, None]:
     """Who runs the server: `nobody` in place of root, anybody else in person."""
     if os.getuid() != 0:
         return None, None

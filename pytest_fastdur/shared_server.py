@@ -43,24 +43,30 @@ def stop_server(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not _note(os.getpid()).exists():
         return
     with _noted(os.getpid()) as note:
-        starter, _, folder = note.read().partition(" ")
-        if starter != str(os.getpid()) or config.stash.get(_STARTED, False):
-            if Path(folder).exists():
-                Server(Path(folder)).remove()
+        starter, server = _read(note)
+        if server is None or starter != os.getpid() or config.stash.get(_STARTED, False):
             Path(note.name).unlink()
+            if server is not None and server.folder.exists():
+                server.remove()
 
 
 def _shared(config: pytest.Config) -> Server:
     """The server of the process that leads this session: this one, or the one whose pytest-xdist worker this is."""
     leader = os.getppid() if hasattr(config, "workerinput") else os.getpid()
     with _noted(leader) as note:
-        server = Server(Path(note.read().partition(" ")[2]))
-        if not server.up:
+        _, server = _read(note)
+        if server is None or not server.up:
             server = start_for(leader, note.name)
             config.stash[_STARTED] = True
             note.truncate(0)
             note.write(f"{os.getpid()} {server.folder}")
         return server
+
+
+def _read(note: TextIO) -> tuple[int, Server | None]:
+    """Who has started the server, and the server; None where none was."""
+    starter, _, folder = note.read().partition(" ")
+    return (int(starter), Server(Path(folder))) if folder else (0, None)
 
 
 def _note(leader: int) -> Path:

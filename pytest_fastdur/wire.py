@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 When = Literal["before", "in", "after", "hold"]
@@ -49,6 +50,8 @@ class Wire:
         """The texts of the requests so far."""
         self.fired = 0
         """How many faults have struck."""
+        self.heard: Callable[[str], object] | None = None
+        """Called with the text of each request before the server gets it."""
 
     def __enter__(self) -> Self:
         """Begin to listen."""
@@ -209,6 +212,8 @@ class _Link:
 
     def _send(self, request: list[bytes], text: str) -> None:
         fault = self._wire.fault_for(text)
+        if self._wire.heard is not None:
+            self._wire.heard(text)
         whole = b"".join(request)
         if fault == "in" and len(request) == 1:
             self._server.sendall(whole[:-1])  # a Query is begun, worked and committed in one: it stays half said

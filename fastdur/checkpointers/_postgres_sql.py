@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 _LONGEST_NAME: Final = 63
 
 
-def quoted(schema: str) -> str:
-    """Return the name of a schema as it stands in a statement. Raises `ValueError` where it cannot be one."""
-    if not schema or "\0" in schema or "%" in schema or len(schema.encode("utf-8", "replace")) > _LONGEST_NAME:
-        message = f"schema is {schema!r}; it must be a name of 1 to {_LONGEST_NAME} bytes without '%'"
+def quoted(name: str) -> str:
+    """Return the name of a schema or user as it stands in a statement. Raises `ValueError` where it cannot be one."""
+    if not name or "\0" in name or "%" in name or len(name.encode("utf-8", "replace")) > _LONGEST_NAME:
+        message = f"{name!r} is no name of a schema or user here; it must have 1 to {_LONGEST_NAME} bytes and no '%'"
         raise ValueError(message)
-    return '"' + schema.replace('"', '""') + '"'
+    return '"' + name.replace('"', '""') + '"'
 
 
 def statements(schema: str) -> Sql:
@@ -49,6 +49,14 @@ def creation(schema: str) -> str:
 def ddl(schema: str) -> list[str]:
     """Return what makes an empty store in `schema`, statement by statement, to be run in one transaction."""
     return [creation(schema), *statements(schema).upgrade(0)]
+
+
+def grants(schema: str, role: str) -> list[str]:
+    """Return what lets a user work in a store that somebody else has made."""
+    return [
+        f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {quoted(schema)} TO {quoted(role)}",
+    ]
 
 
 def folded(pieces: Sequence[str]) -> str:

@@ -301,8 +301,7 @@ class Store(Patient):
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
         """Replace the `started` record of the same attempt by `record`."""
-        sql, key = self._sql, plain(record.key)
-        stored = effect_values(record)
+        sql, key, stored = self._sql, plain(record.key), effect_values(record)
         fence = (claim.run, claim.epoch, claim.token)
         values = (record.status, dumps(record.result), dumps(record.error), claim.run, key, record.attempt, *fence)
 

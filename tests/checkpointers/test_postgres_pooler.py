@@ -1,0 +1,74 @@
+"""Behind a pooler in transaction mode each statement may go to another session: nothing of a session is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from contextlib import closing
+
+import pytest
+
+from fastdur import Chain, Resume, idempotent, interrupt
+from fastdur.checkpointers.postgres import PostgresCheckpointer
+from pytest_fastdur.pooler import pooler, program
+from tests.checkpointers.stores import effect, paused, row, start
+
+
+@pytest.fixture(scope="module")
+def pooled(fastdur_postgres):
+    """A pooler with two sessions for everybody; installed where that can be done."""
+    if program() is None and os.getuid() == 0:
+        subprocess.run(["apt-get", "install", "-y", "-q", "pgbouncer"], check=False, capture_output=True)
+    with pooler(fastdur_postgres.dsn) as dsn:
+        yield dsn
+
+
+@pytest.mark.case("S69")
+def test_setup_and_every_kind_of_write_work_through_it(pooled, nothing):
+    with closing(PostgresCheckpointer(pooled, nothing)) as store:
+        store.setup()
+        store.setup()
+        claim = start(store)
+        store.begin_idempotent(claim, effect())
+        store.put_idempotent(claim, effect(status="done"))
+        store.put(claim, row(claim), "completed")
+        seen = paused(store, "asked")
+        assert store.delete_pending_interrupt_atomic(seen, "second", "you", "ask#1/1", row(seen)) is not None
+        assert len(store.list("asked")) == 2
+
+
+def test_sixteen_threads_share_two_sessions_and_each_run_is_whole(pooled, nothing):
+    with closing(PostgresCheckpointer(pooled, nothing, 1, 16)) as store:
+        claims = [start(store, f"r{n}") for n in range(16)]
+
+        def work(claim):
+            for _ in range(20):
+                store.put(claim, row(claim), "running")
+
+        threads = [threading.Thread(target=work, args=(claim,)) for claim in claims]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [len(store.list(f"r{n}")) for n in range(16)] == [20] * 16
+
+
+def test_a_run_pauses_and_is_answered_through_it(pooled, nothing):
+    paid = []
+
+    @idempotent(name="pay")
+    def pay(amount):
+        paid.append(amount)
+
+    def node(state):
+        pay(state["amount"])
+        return {"said": interrupt("really?").approved}
+
+    with closing(PostgresCheckpointer(pooled, nothing)) as store:
+        chain = Chain("c", checkpointer=store).add_node("n", node)
+        assert chain.execute({"amount": 3}, "r").status == "paused"
+    with closing(PostgresCheckpointer(pooled, nothing)) as store:
+        chain = Chain("c", checkpointer=store).add_node("n", node)
+        assert chain.resume("r", Resume(approved=True)).final_state["said"] is True
+    assert paid == [3]
