@@ -83,7 +83,8 @@ class EffectCall:
                 return None, error
             if found is not None:
                 return (yield from self._end(record, found.result))
-        value, error = yield from RunEffect(record, node.address, effect.fn, self.args, self.kwargs)
+        repeats = effect.on_unknown == "rerun"
+        value, error = yield from RunEffect(record, node.address, effect.fn, self.args, self.kwargs, repeats=repeats)
         if error is not None:
             yield from self._failed(record, error)
             return None, error

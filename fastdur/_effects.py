@@ -236,6 +236,8 @@ class RunEffect(Effect[tuple[Any, BaseException | None]]):
     kwargs: Mapping[str, Any]
     asks: bool = False
     """Whether it is the function that finds out what became of an unknown effect."""
+    repeats: bool = True
+    """Whether the body may run again while nobody knows that it has not happened."""
 
     @property
     def name(self) -> str:

@@ -97,6 +97,9 @@ class _History:
         if not self._waiting:
             self._healing.append(lifetime)
         self._found += judge.healed_as_documented(lifetime, self._world.status)
+        if judge.in_doubt(lifetime) and self._world.settle(self._control.state):
+            self._left += 1
+            return True
         if judge.refused(lifetime, self._world.status):
             return self._another_way(lifetime)
         return lifetime.how not in ("hung", "died")

@@ -9,6 +9,7 @@ from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from pytest_fastdur.control import Control
     from pytest_fastdur.faults import Step
@@ -59,6 +60,11 @@ def refused(lifetime: Lifetime, status: str | None) -> bool:
     return lifetime.how == "raised" and lifetime.documented and status != "failed"
 
 
+def in_doubt(lifetime: Lifetime) -> bool:
+    """Whether a lifetime stopped because nobody knows whether an effect has happened."""
+    return lifetime.how == "raised" and (lifetime.error or "").startswith("EffectUnknown:")
+
+
 def compared(world: World, control: Control) -> Iterator[Violation]:
     """Whether effects, way and values of a history are those of the uninterrupted run."""
     yield from world.repeats()
@@ -69,15 +75,15 @@ def compared(world: World, control: Control) -> Iterator[Violation]:
         if name in counted or name in control.counted:
             seen = (control.counted.get(name, 0), counted.get(name, 0))
         else:
-            seen = _counts(control.tallies.get(name), tallies.get(name), mode)
+            seen = _counts(control.tallies.get(name), tallies.get(name), mode, world.once)
         yield from _effect(name, mode, seen, finished=world.status == "completed")
     if world.status == "completed":
         yield from _outcome(world, control)
 
 
-def _counts(reference: Tally | None, tally: Tally | None, mode: str) -> tuple[int, int]:
+def _counts(reference: Tally | None, tally: Tally | None, mode: str, once: AbstractSet[str]) -> tuple[int, int]:
     if mode == "exactly-once":
-        return (reference.seen if reference else 0), (tally.seen if tally else 0)
+        return (reference.seen_once(once) if reference else 0), (tally.seen_once(once) if tally else 0)
     return (reference.entered if reference else 0), (tally.entered if tally else 0)
 
 

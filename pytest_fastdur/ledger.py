@@ -21,6 +21,7 @@ from fastdur.scope import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,11 +58,15 @@ class Tally:
     @property
     def seen(self) -> int:
         """How often it happened as the provider sees it: calls under one key that it was told are one."""
-        return len({self._identity(number) for number in range(len(self.entries))})
+        return self.seen_once(frozenset())
 
-    def _identity(self, number: int) -> str | int:
+    def seen_once(self, once: AbstractSet[str]) -> int:
+        """The same, where calls under a key of `once` count each time: no key is an excuse for repeating them."""
+        return len({self._identity(number, once) for number in range(len(self.entries))})
+
+    def _identity(self, number: int, once: AbstractSet[str]) -> str | int:
         entry = self.entries[number]
-        if entry.key is None:
+        if entry.key is None or entry.key in once:
             return number
         same = [other for other in self.entries if other.key == entry.key]
         told = [other.keyed for other in same if other.finished or other.keyed]

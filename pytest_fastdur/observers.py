@@ -34,16 +34,18 @@ class Event:
     """The row that the store was handed: node_id, step_type, status, digest of the frames."""
     path: str | None = None
     """The path of the node that a function of the user's was called for."""
+    once: str | None = None
+    """The key of an effect that is not to happen again while nobody knows whether it has."""
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
-        return [self.when, self.name, self.kind, self.run, self.row, self.path]
+        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once]
 
     @staticmethod
     def of(plain: Sequence[Any]) -> Event:
         """The event that `plain` was made from."""
-        when, name, kind, run, row, path = plain
-        return Event(when, name, kind, run, None if row is None else tuple(row), path)
+        when, name, kind, run, row, path, once = plain
+        return Event(when, name, kind, run, None if row is None else tuple(row), path, once)
 
 
 def row_fact(row: Any) -> tuple[str, ...]:
@@ -96,7 +98,8 @@ class Watch:
         effect: Any = boundary.effect
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
-        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None))
+        once = None if getattr(effect, "repeats", True) else effect.record.key
+        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
 
     def _run(self, execution_id: str) -> str:
         if execution_id == self._execution_id:

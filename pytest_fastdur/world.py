@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fastdur._codec import thaw
-from fastdur.errors import StoreError
+from fastdur._runs import list_unknown, resolve_unknown
+from fastdur.errors import NotHappened, StoreError
+from fastdur.records import Happened
 from pytest_fastdur import invariants
 from pytest_fastdur.durable import DurableState
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
@@ -15,7 +17,7 @@ from pytest_fastdur.verdicts import Verdict, Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastdur.records import Checkpoint
+    from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
@@ -44,6 +46,9 @@ class World:
         self._entered: dict[str, str] = {}
         self._committed: set[str] = set()
         self._recorded: list[frozenset[str]] = [frozenset()]
+        self._settled: set[tuple[str, str]] = set()
+        self.once: set[str] = set()
+        """The keys of effects that are not to happen again while nobody knows whether they have."""
         story.begin()
 
     @property
@@ -98,6 +103,8 @@ class World:
     def live(self, call: Call, steps: Sequence[Step] = ()) -> Lifetime:
         """Play one lifetime and look at what it left."""
         self._counts[call.kind] += 1
+        if steps:
+            self._settled.clear()  # after a fault, what was settled before it may be unknown again
         if self.story.ledger is not None:
             self.story.ledger.lifetime = len(self.lifetimes)
         lifetime = live(
@@ -115,6 +122,35 @@ class World:
         self._compare_history()
         return lifetime
 
+    def settle(self, reference: DurableState) -> bool:
+        """Say what became of the unknown effects, as a human would who has asked the provider; whether any was new.
+
+        What the ledger saw has happened, with the result of the uninterrupted run; of an effect that the ledger does
+        not count, the boundary after its body tells.
+        """
+        results = {
+            (run.head.execution_id, effect.key): effect.result for run in reference.runs for effect in run.effects
+        }
+        found = [effect for run in self.state.runs for effect in list_unknown(run.head.execution_id, self._store)]
+        new = [effect for effect in found if (effect.execution_id, effect.key) not in self._settled]
+        for effect in new:
+            place = (effect.execution_id, effect.key)
+            self._settled.add(place)
+            happened = Happened(thaw(results.get(place)))
+            resolve_unknown(*place, happened if self._happened(effect) else NotHappened, self._store)
+        if new:
+            self.states[-1] = DurableState.read(self._store, self.story.execution_id)
+            self._recorded[-1] = frozenset() if self.state.run is None else self.state.run.recorded()
+        return bool(new)
+
+    def _happened(self, effect: UnknownEffect) -> bool:
+        tallies = {} if self.story.ledger is None else self.story.ledger.tallies()
+        if any(entry.key == effect.key for tally in tallies.values() for entry in tally.entries):
+            return True
+        body = f"effect {effect.name.rpartition('.')[2]}@{_address(effect.path)}"
+        events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
+        return any(event.kind == "RunEffect" and body in event.name for event in events)
+
     def _look(self) -> None:
         try:
             state = DurableState.read(self._store, self.story.execution_id)
@@ -131,6 +167,8 @@ class World:
     def _follow(self, lifetime: Lifetime) -> None:
         """Note what was acknowledged, and whether a step that was is entered again."""
         for event in lifetime.events:
+            if event.once is not None:
+                self.once.add(event.once)
             if event.run:
                 continue
             if event.kind == "Invoke" and event.path is not None and event.name.startswith("node "):

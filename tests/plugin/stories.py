@@ -27,14 +27,14 @@ def send(state):
     return {"sent": True}
 
 
-def charging(ledger, *, keyed=True, recorded=True, name="charge"):
+def charging(ledger, *, keyed=True, recorded=True, name="charge", **options):
     """A node with one effect: recorded or not, its provider told the key or not."""
     provider = ledger.wrap(name, lambda amount, key: None)
 
     def body(amount):
         provider(amount, effect_key() if keyed and recorded else None)
 
-    charge = idempotent(name=name)(body) if recorded else body
+    charge = idempotent(name=name, **options)(body) if recorded else body
 
     def pay(state):
         charge(state["amount"])
@@ -217,7 +217,7 @@ class Grumpy(SQLiteCheckpointer):
             Grumpy.asked = True
             raw(
                 self,
-                "INSERT INTO idempotency_cache VALUES (99, ?, 'k', 'note', '', 'done', '', '', '1', '0')",
+                "INSERT INTO idempotency_cache VALUES (99, ?, 'k', 'note', '', 'done', '', '', '1', '0', 1)",
                 seen.run,
             )
             raise RunInProgress(seen.execution_id)

@@ -1,0 +1,100 @@
+"""Effects whose outcome nobody knows: settled by healing, never repeated where that was forbidden."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdur import Chain, Happened, NotHappened, SQLiteCheckpointer, effect_key, idempotent
+from pytest_fastdur.sweep import Story, explore
+from tests.plugin import stories
+
+
+def codes(report):
+    return {finding.code for finding in report.findings}
+
+
+@pytest.mark.parametrize("faults", ["crash", "kill", "raise"])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_an_effect_that_may_not_repeat_is_settled_and_happens_once_at_every_point(ledger, faults, keyed):
+    pay = stories.charging(ledger, keyed=keyed, on_unknown="raise")
+    report = explore(stories.refund(ledger, pay=pay), faults)
+    assert report.ok, report.findings
+
+
+def test_so_it_is_when_the_recovery_crashes_too(ledger):
+    pay = stories.charging(ledger, keyed=False, on_unknown="raise")
+    report = explore(stories.refund(ledger, pay=pay), "crash", at="*pay*", depth=2)
+    assert report.ok, report.findings
+
+
+@pytest.mark.parametrize("faults", ["crash", "kill", "raise"])
+def test_a_provider_that_can_be_asked_is_charged_once(tmp_path, ledger, faults):
+    """The provider keeps its books outside of the process that is killed."""
+    books = tmp_path / "books"
+
+    def provider(key):
+        with books.open("a") as file:
+            file.write(f"{key}\n")
+
+    counted = ledger.wrap("charge", provider)
+
+    def ask(key, amount):
+        return Happened("seen") if books.exists() and key in books.read_text() else NotHappened
+
+    @idempotent(name="charge", on_unknown=ask)
+    def charge(amount):
+        counted(effect_key())
+        return "seen"
+
+    def pay(state):
+        return {"charged": charge(state["amount"])}
+
+    story = stories.refund(ledger, pay=pay, fresh=lambda: books.unlink(missing_ok=True))
+    report = explore(story, faults)
+    assert report.ok, report.findings
+
+
+class Repeating(SQLiteCheckpointer):
+    """Forgets which effects were begun, so that what is unknown runs again."""
+
+    def list_idempotent(self, execution_id):
+        return [
+            record for record in super().list_idempotent(execution_id) if record.status not in ("started", "unknown")
+        ]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_repeat_that_was_forbidden_is_found_even_where_the_provider_was_told_the_key(ledger, keyed):
+    pay = stories.charging(ledger, keyed=keyed, on_unknown="raise")
+    report = explore(stories.refund(ledger, pay=pay, store=Repeating))
+    assert codes(report) == {"FD07"}
+    assert "on_unknown" in report.findings[0].cure
+
+
+def test_where_nothing_counts_the_effect_its_boundary_tells_whether_it_happened():
+    sent = []
+
+    @idempotent(name="send", on_unknown="raise")
+    def send():
+        sent.append(1)
+        return len(sent)
+
+    story = Story(
+        "mail",
+        lambda store: Chain("mail", store).add_node("n", lambda state: {"sent": send() > 0}),
+        fresh=sent.clear,
+        provider=lambda: {"send": len(sent)},
+    )
+    report = explore(story)
+    assert report.ok, report.findings
+
+
+def test_an_unknown_effect_of_a_child_run_is_settled_in_that_run(ledger):
+    pay = stories.charging(ledger, on_unknown="raise")
+
+    def build(store):
+        child = Chain("child", store).add_node("pay", pay)
+        return Chain("parent", store).add_node("n", lambda state: {"child": child.execute({"amount": 5}).status})
+
+    report = explore(Story("family", build, ledger=ledger, effects={"charge": "exactly-once"}))
+    assert report.ok, report.findings
