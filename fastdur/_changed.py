@@ -48,7 +48,8 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
         else:
             step = machine.next(frame.state)
-            if not isinstance(step, Push) or step.node != child.place:
+            alone = len(frame.children) == 1
+            if alone and (not isinstance(step, Push) or step.node != child.place):
                 found.append(f"node {at + child.place!r}, inside which the run stands, is no longer due next")
                 continue
             below = machine.child(child.place)
