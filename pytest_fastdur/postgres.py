@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,11 +78,12 @@ class Server:
         postmaster = int(locks[0].read_text().split()[0])
         family = [postmaster, *_children(postmaster)]
         for pid in family:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a session's process ends by itself at any moment
+                os.kill(pid, signal.SIGKILL)
         while any(alive(pid) for pid in family):
             os.sched_yield()
         for lock in locks:  # where nobody reaps the dead, the next server would take them for alive
-            lock.unlink()
+            lock.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Stop it and remove its folder, which is one that was made for it."""
@@ -219,8 +221,12 @@ def alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    state = Path(f"/proc/{pid}/stat")
-    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+    if not Path("/proc/self/stat").exists():
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # reaped in between
 
 
 def _children(pid: int) -> list[int]:

@@ -39,6 +39,7 @@ class World:
         self.asked: dict[str, Call] = {}
         self._budget = budget
         self._forked = forked
+        self._closed = False
         self._backend = backend
         self._store = backend.open(self.place)
         self._counts = {"start": 0, "resume": 0}
@@ -62,7 +63,13 @@ class World:
         return None if self.state.run is None else self.state.run.head.status
 
     def close(self, *, keep: bool = False) -> None:
-        """The history is over; its place is given back, unless somebody keeps it."""
+        """The history is over; its place is given back, unless somebody keeps it. Closing again changes nothing.
+
+        A place that was given back twice would be handed out to two histories at once.
+        """
+        if self._closed:
+            return
+        self._closed = True
         self._store.close()
         if not keep:
             self._backend.discard(self.place)

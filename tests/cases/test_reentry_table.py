@@ -6,6 +6,7 @@ import pytest
 
 from fastdur import Resume, RunInProgress
 from tests.cases._dump import copy
+from tests.cases._opened import on_postgres, place
 from tests.cases.conftest import RUN, Play
 
 YES = Resume(approved=True, metadata={"by": "ada"})
@@ -179,15 +180,18 @@ ROWS = [(state, called, result) for state, row in TABLE.items() for called, resu
 
 
 @pytest.fixture(scope="module")
-def reached(server, tmp_path_factory):
+def reached(server, tmp_path_factory, request):
     """Brings a run to a state: played once, then copied. No process has it open by then."""
     made = {}
 
     def bring(state, play):
-        which = state, play.flavour
+        which = state, play.flavour, place(play.folder) is None
         known = made.get(which)
         if known is None:
             known = made[which] = Play(server, tmp_path_factory.mktemp(state.__name__), play.flavour)
+            if place(play.folder) is not None:
+                database = request.getfixturevalue("fastdur_postgres")
+                on_postgres(known.folder, database.dsn, database.take())
             state(known)
         copy(known.folder, play.folder)
         play.story = known.story
@@ -211,10 +215,6 @@ def test_each_row_of_the_table_gives_its_result_and_a_refusal_changes_nothing(pl
     assert came.error == result
     assert play.dump() == before
     assert play.marks == marks
-
-
-# The states are played once and copied, which the files of SQLite are made for. The table itself knows no store.
-test_each_row_of_the_table_gives_its_result_and_a_refusal_changes_nothing.backends = ("sqlite",)
 
 
 def test_every_state_is_tried_with_every_call():

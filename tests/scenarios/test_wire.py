@@ -50,7 +50,6 @@ def test_a_run_is_the_same_whichever_of_its_statements_loses_the_connection(name
         assert wire.fired == statements
 
 
-@pytest.mark.sweep
 def test_a_run_whose_server_is_killed_at_any_of_its_statements_completes_and_repeats_nothing(server):
     told = story(SCENARIOS["refund"], server)
     machine = start_server()
