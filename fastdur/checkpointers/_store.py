@@ -14,6 +14,7 @@ from fastdur.checkpointers._values import (
     effect,
     effect_values,
     execution,
+    indexed,
     plain,
     plain_or_none,
     question,
@@ -148,10 +149,10 @@ class Store(Patient):
     def start_execution(self, start: Start) -> Claim:
         """Write the head of a new run, claimed."""
         sql, now = self._sql, self.clock_offset
-        execution_id = plain(start.execution_id)
+        execution_id = indexed(start.execution_id, "The execution_id")
         head = (
             execution_id,
-            plain(start.runner),
+            indexed(start.runner, "The name of the runner"),
             plain(start.kind),
             start.token,
             start.token,
