@@ -251,7 +251,9 @@ def test_a_state_of_fifty_megabytes_is_kept_and_so_is_what_is_added_to_it(store)
 
 
 @pytest.mark.parametrize("odd", ["a", "\u2603", "\ud800"], ids=ascii)
-def test_what_is_looked_up_by_has_one_bound_on_every_store_and_what_is_longer_is_refused_before_it_is_written(store, odd):
+def test_what_is_looked_up_by_has_one_bound_on_every_store_and_what_is_longer_is_refused_before_it_is_written(
+    store, odd
+):
     long = odd * 2001
     most = "".join(Random(1).choices(ascii_letters, k=2000))
     claim = start(store, most, runner=most)
