@@ -283,8 +283,6 @@ def test_errors_after_which_the_write_is_sent_again(code, kind):
     [
         ("42501", StoreUnavailable, "grant"),
         ("53100", StoreUnavailable, "53100"),
-        ("26000", StoreUnavailable, "prepared=True"),
-        ("42P05", StoreUnavailable, "prepared=True"),
         ("54000", NotStorable, "longer"),
         ("42P01", StoreCorrupt, "damaged"),
         ("XX001", StoreCorrupt, "damaged"),
