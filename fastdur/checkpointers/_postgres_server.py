@@ -77,8 +77,11 @@ _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError],
 )
 """The beginnings of the codes of a refusal, the first that fits, and what to raise."""
 
-COLLISIONS: Final = ("23505", "42P06", "42P07", "42710")
-"""Somebody else has just made the same schema, table or index."""
+TAKEN: Final = "42P07"
+"""A table or index of that name is there."""
+
+COLLISIONS: Final = ("23505", "42P06", TAKEN, "42710")
+"""Somebody else has just made the same schema, table or index: all of the store, or it is something else's."""
 
 _HOPELESS: Final = (
     "authentication failed",
@@ -175,6 +178,8 @@ class Pool(psycopg_pool.ConnectionPool[Connection]):
             max_size=largest,
             open=True,
             num_workers=1,
+            # The store itself tries again; a pool waits twice as long after each try in vain, and everybody with it.
+            reconnect_timeout=0.0,
         )
 
     def close(self, timeout: float = 5.0) -> None:
