@@ -25,11 +25,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 import bench_postgres
+from bench_lookups import FEW, MANY, fill, growing
 
 from fastdur import Chain, SQLiteCheckpointer, idempotent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fastdur import Checkpointer
 
 Durability = Literal["full", "normal"]
 STEPS = 1000
@@ -339,6 +342,18 @@ def event_loop(bench: Bench) -> Iterator[Figure]:
     yield Figure("async driver: the loop's longest pause", median(gaps) * 1000, "ms", 5)
 
 
+def look_ups(bench: Bench) -> Iterator[Figure]:
+    """Stores of others' rows, few and many."""
+    stores: dict[int, Checkpointer] = {}
+    for rows in (FEW, MANY):
+        store = stores[rows] = bench.store()
+        connection = sqlite3.connect(store.location, isolation_level=None)
+        fill(connection.execute, "", rows)
+        connection.close()
+    for name, ratio in growing(stores):
+        yield Figure(f"SQLite: {name}, {MANY:,} runs against {FEW}", ratio, "x", 2)
+
+
 def postgres(bench: Bench) -> Iterator[Figure]:
     """The same on a Postgres server of its own."""
     for what, value, unit, target in bench_postgres.figures(bench.rounds):
@@ -352,6 +367,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "effects": effects,
     "threads": threads,
     "loop": event_loop,
+    "lookups": look_ups,
     "postgres": postgres,
 }
 

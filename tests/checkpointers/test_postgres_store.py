@@ -333,19 +333,21 @@ def test_eight_threads_share_the_pool_and_each_run_is_whole(postgres_checkpointe
 
 def filled(admin, rows):
     """Rows, questions and effects of other runs."""
-    for text in (
-        "INSERT INTO executions (execution_id, runner, kind, start_token, created_at, status, epoch, seq, attempts, updated_at)"
-        " SELECT 'other ' || n, 'o', 'chain', '', 1, 'paused', 1, 1, 0, 1 FROM generate_series(1, %s) AS n",
-        "INSERT INTO starts SELECT run, '{}', 'null' FROM executions WHERE execution_id LIKE 'other %%' AND run <= %s + 9",
-        "INSERT INTO checkpoints (id, nonce, node_id, node_index, step_type, status, agent_path, base, size, body,"
-        " created_at, format) SELECT run << 32 | 1, 'x', 'n', 1, 'node', 'completed', '', 1, 2, '{}', 1, 1"
-        " FROM executions WHERE execution_id LIKE 'other %%' AND run <= %s + 9",
-        "INSERT INTO pending_interrupts (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at)"
-        " SELECT run, 'a', 'r', 'n', '', 'null', '', 1 FROM executions WHERE run <= %s + 9",
-        "INSERT INTO idempotency_cache (run, key, name, args, status, attempt, path, result, error, epoch)"
-        " SELECT run, 'k', '', '', 'done', '', '', 'null', 'null', 1 FROM executions WHERE run <= %s + 9",
-    ):
-        admin.execute(text, [rows])
+    texts = {
+        "executions (execution_id, runner, kind, start_token, created_at, status, epoch, seq, attempts, updated_at)": (
+            "'other ' || n, 'o', 'chain', '', 1, 'paused', 1, 1, 0, 1 FROM generate_series(1, %s) AS n"
+        ),
+        "starts": "run, '{}', 'null' FROM executions WHERE run > 1",
+        "checkpoints": "run << 32 | 1, '', 'n', 1, '', '', '', 1, 2, '{}', NULL, NULL, 1, 1 FROM executions WHERE run > 1",
+        "pending_interrupts (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at)": (
+            "run, 'a', 'r', 'n', '', 'null', '', 1 FROM executions WHERE run > 1"
+        ),
+        "idempotency_cache (run, key, name, args, status, attempt, path, result, error, epoch)": (
+            "run, 'k', '', '', 'done', '', '', 'null', 'null', 1 FROM executions WHERE run > 1"
+        ),
+    }
+    for into, chosen in texts.items():
+        admin.execute(f"INSERT INTO {into} SELECT {chosen}", [rows] if "%s" in chosen else None)
     admin.execute("ANALYZE")
 
 
