@@ -43,6 +43,7 @@ from fastdur.errors import (
     InterruptNotAllowed,
     InterruptSignal,
     InterruptSwallowed,
+    InTransaction,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
@@ -69,7 +70,7 @@ from fastdur.errors import (
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
-from fastdur.scope import carry, effect_key, execution_id, fence, run_context
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context, transaction
 
 __version__ = "0.1.0"
 
@@ -94,6 +95,7 @@ __all__ = [
     "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
+    "InTransaction",
     "Inject",
     "InterruptError",
     "InterruptMismatch",
@@ -150,4 +152,5 @@ __all__ = [
     "result",
     "run_context",
     "storable",
+    "transaction",
 ]

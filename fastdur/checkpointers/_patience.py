@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
+    from fastdur.checkpointers._cursor import TransactionCursor
+
     Stored: TypeAlias = tuple[Any, ...]
     Piece: TypeAlias = tuple[str, Sequence[object]]
 
@@ -35,6 +37,10 @@ class Session(Protocol):
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         """Run one query."""
+        ...
+
+    def cursor(self) -> TransactionCursor:
+        """A cursor of the user's in this transaction."""
         ...
 
 
