@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Invoke
     from fastdur._memory import Memory
+    from fastdur._steps import Machine
     from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.records import EffectRecord, Question
 
@@ -51,6 +52,7 @@ class Host(Protocol):
     execution_id: str
     epoch: int
     context: object
+    machine: Machine | None
     durable: bool
     poisoned: bool
     memory: Memory
