@@ -24,26 +24,39 @@ if TYPE_CHECKING:
 class EffectCall:
     """One call inside a run."""
 
+    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "scope")
+
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
         if inside.get() is not None:
             alone(f"{effect.name}() was called")
         self.args, self.kwargs = args, kwargs
-        token = current.set(Scope(scope.node, scope.effect, asks=False))
-        try:
-            self.key, self.known_by = effect.key(self.node.path, args, kwargs)
-        finally:
-            current.reset(token)
+        bound = effect.bound(args, kwargs)
+        if effect.asks(bound):
+            token = current.set(Scope(scope.node, scope.effect, asks=False))
+            try:
+                self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
+            finally:
+                current.reset(token)
+        else:
+            self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
         self.memory = self.node.host.memory
 
     def leave(self) -> None:
         """The call is over: whoever waits for it goes on."""
         self.memory.leave(self.key, self)
 
+    def recorded(self) -> tuple[Any, BaseException | None] | None:
+        """A value or an error from the record, which takes no effect; None where there is none yet."""
+        node, effect = self.node, self.effect
+        node.check()
+        self.memory.name(effect.name, effect.same, node.path, node.attempt)
+        record = self.memory.recorded(self.key, self.known_by)
+        return None if record is None else self._hit(record)
+
     def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Answer from the record, or wait, or run the body between its two records. Returns a value or an error."""
         node, effect = self.node, self.effect
-        self.memory.name(effect.name, effect.same, node.path, node.attempt)
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:

@@ -46,7 +46,10 @@ class Memory:
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
         """Bind a name to one function, or what stands for it; a retry of the same visit may bring a new one."""
-        known, where, tried = self._names.get(name, (fn, path, attempt))
+        bound = self._names.get(name)
+        if bound is not None and bound[0] is fn and bound[1] == path and bound[2] == attempt:
+            return
+        known, where, tried = bound or (fn, path, attempt)
         if known is not fn and (where != path or tried == attempt):
             message = (
                 f"Two different functions are called {name!r} in this run, so their effects would be taken for one "
@@ -55,12 +58,18 @@ class Memory:
             raise IdempotencyError(message)
         self._names[name] = (fn, path, attempt)
 
+    def recorded(self, key: str, args: str) -> EffectRecord | None:
+        """The record that answers the call."""
+        record = self._records.get(key)  # a record stays, so one look needs no lock
+        if record is not None:
+            _check(record, args)
+        return record
+
     def enter(self, key: str, args: str, owner: object) -> EffectRecord | Flight | None:
         """The record that answers the call, or the flight to wait for, or None: then `owner` runs the body."""
         with self._lock:
-            record = self._records.get(key)
+            record = self.recorded(key, args)
             if record is not None:
-                _check(record, args)
                 return record
             flight = self._flights.get(key)
             if flight is not None:
