@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,17 +82,16 @@ class EffectCall:
 
     def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         node, effect = self.node, self.effect
-        unknown = None if effect.on_unknown == "rerun" else self.memory.unknown(self.key, self.known_by)
+        unknown = self.memory.unknown(self.key, self.known_by)
         if unknown is not None and effect.on_unknown == "raise":
             return None, self._refused(unknown)
-        attempt = os.urandom(8).hex()
-        record = EffectRecord(self.key, effect.name, self.known_by, "started", attempt, node.path)
+        record = self._record()
         settled = yield from BeginEffect(record, node.address)
         if settled is not None:
             self.memory.settle(settled)
             return self._hit(settled)
-        node.begun.append(attempt)
-        if unknown is not None:
+        node.begun.append(record.attempt)
+        if unknown is not None and effect.on_unknown != "rerun":
             found, error = yield from self._ask(record)
             if error is not None:
                 return None, error
@@ -106,10 +104,16 @@ class EffectCall:
             return None, error
         return (yield from self._end(record, value))
 
+    def _record(self) -> EffectRecord:
+        """The record of a call that begins."""
+        node = self.node
+        key, attempt = self.memory.next_try(self.key, node.path, node.attempt)
+        return EffectRecord(key, self.effect.name, self.known_by, "started", attempt, node.path)
+
     def _transact(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Run the body and commit it with its record: there is no instant at which nobody knows."""
         node, effect = self.node, self.effect
-        record = EffectRecord(self.key, effect.name, self.known_by, "started", os.urandom(8).hex(), node.path)
+        record = self._record()
         try:
             ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
         except NotStorable as refused:  # longer than this store takes
@@ -118,6 +122,7 @@ class EffectCall:
             if isinstance(error, Exception) and not isinstance(error, FastdurError):
                 failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
                 ended = yield from BeginEffect(failed, node.address)
+                self.memory.tried(failed, node.attempt)
             if ended is None:
                 return None, error
             # A commit whose answer was lost came through after all, and the body ran into what it had written.
@@ -151,6 +156,8 @@ class EffectCall:
             )
             yield from EndEffect(ended, self.node.address)
             self.memory.doubt(ended, sure=sure)
+            if sure:
+                self.memory.tried(ended, self.node.attempt)
         else:
             self.memory.doubt(record, sure=False)
 
