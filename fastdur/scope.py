@@ -9,6 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from fastdur._functions import is_async
+from fastdur.checkpointers._cursor import inside
 from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
 from fastdur.records import provider_key
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fastdur._effects import Effect, Invoke
     from fastdur._memory import Memory
     from fastdur._steps import Machine
+    from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.records import EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
@@ -173,6 +175,21 @@ def here(what: str, otherwise: str = "") -> Scope | None:
     return scope or None
 
 
+def transaction() -> TransactionCursor:
+    """A cursor on the store's own connection, in the body of an `@idempotent(transactional=True)` function.
+
+    What is written through it is committed together with the record of the effect, or not at all. Statements and the
+    marks of their parameters are those of the database (`?` on SQLite, `%s` on Postgres). It begins and ends no
+    transaction itself, and is closed with the body; what would, and what would change the connection, raises
+    `InTransaction`. Raises `ScopeError` anywhere else.
+    """
+    cursor = inside.get()
+    if here("transaction() was called") is None or cursor is None:
+        message = "transaction() is asked outside the body of an @idempotent(transactional=True) function."
+        raise ScopeError(message)
+    return cursor
+
+
 def carry(fn: Callable[P, R]) -> Callable[P, R]:
     """`fn`, sync or async, knowing in any thread the run that `carry` was called in.
 
@@ -182,7 +199,7 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
     and `asyncio.to_thread` know them without. It may be called any number of times, in several threads at once. After
     the node has ended it begins no effect and asks nothing: `ScopeEnded`. Outside a run it is `fn` itself.
     """
-    scope = current.get()
+    scope, cursor = current.get(), inside.get()
     if scope is None:
         return fn
     if is_async(fn):
@@ -190,20 +207,22 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
         @wraps(fn)
         async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
-            token = current.set(scope)
+            token, within = current.set(scope), inside.set(cursor)
             try:
                 return await body(*args, **kwargs)
             finally:
+                inside.reset(within)
                 current.reset(token)
 
         return cast("Callable[P, R]", acarried)
 
     @wraps(fn)
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = current.set(scope)
+        token, within = current.set(scope), inside.set(cursor)
         try:
             return fn(*args, **kwargs)
         finally:
+            inside.reset(within)
             current.reset(token)
 
     return carried
