@@ -229,6 +229,13 @@ class Execution:
     parent_checkpoint_id: str | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+    recorded: bool = False
+    """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
+
+    @property
+    def is_child(self) -> bool:
+        """Whether a node of another run started this one. A fork names its source too, and stands alone."""
+        return self.parent_address is not None
 
     @property
     def owned(self) -> bool:
@@ -302,6 +309,29 @@ class UnknownEffect:
     name: str
     path: str
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a prune has removed, or would remove: how many runs, by the name of their runner.
+
+    `after` is where a further batch begins, None where every run has been looked at.
+    """
+
+    runs: Mapping[str, int] = field(default_factory=dict[str, int])
+    dry_run: bool = False
+    after: int | None = None
+
+    @property
+    def total(self) -> int:
+        """How many runs in all."""
+        return sum(self.runs.values())
+
+    def plus(self, more: Pruned) -> Pruned:
+        """This and a further batch."""
+        names = sorted({**self.runs, **more.runs})
+        counts = {name: self.runs.get(name, 0) + more.runs.get(name, 0) for name in names}
+        return Pruned(counts, more.dry_run, more.after)
 
 
 @dataclass(frozen=True, slots=True)

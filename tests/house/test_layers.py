@@ -28,9 +28,11 @@ ORDER = (
     ("_visits",),
     ("_changed",),
     ("_effects",),
+    ("_run_effects",),
     ("_reentry",),
     ("_failures",),
     ("_engine",),
+    ("_branching", "_ending"),
     ("_unknown",),
     ("boundaries",),
     # stores
@@ -39,6 +41,7 @@ ORDER = (
     ("checkpointers._values",),
     ("checkpointers._rows",),
     ("checkpointers._patience", "checkpointers._turns"),
+    ("checkpointers._starting", "checkpointers._retention"),
     ("checkpointers._store",),
     ("checkpointers._sqlite_file",),
     ("checkpointers.sqlite",),
@@ -61,6 +64,7 @@ ORDER = (
     ("_storing",),
     ("_drivers",),
     ("_runs",),
+    ("_forking",),
     ("_runner",),
     # what users build
     ("_graph",),
