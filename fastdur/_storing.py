@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
-from fastdur._codec import thaw
 from fastdur._effects import (
     Answer,
     Append,
@@ -24,9 +23,9 @@ from fastdur._effects import (
     Start,
     Take,
     Unknown,
-    Waiting,
 )
 from fastdur._run_effects import Children, Delete, Fence, Fork, OneRow, Prune
+from fastdur._sealed import Sealed
 from fastdur.checkpointers.protocol import Start as StartOf
 from fastdur.errors import RunNotFound, StoreCorrupt
 from fastdur.records import Checkpoint, Claim, PendingInterrupt
@@ -93,10 +92,6 @@ def _one_row(life: Lifetime, effect: OneRow) -> Checkpoint | None:
 def _children(life: Lifetime, effect: Children) -> list[Execution]:
     found = life.store.list_executions(parent=effect.execution_id)
     return [head for head in reversed(found) if head.is_child]
-
-
-def _waiting(life: Lifetime, effect: Waiting) -> list[PendingInterrupt]:
-    return life.store.list_pending_interrupts(effect.execution_id)
 
 
 def _start(life: Lifetime, effect: Start) -> None:
@@ -188,15 +183,16 @@ def _prune(life: Lifetime, effect: Prune) -> Pruned:
     )
 
 
-def _append(life: Lifetime, effect: Append) -> None:
+def _append(life: Lifetime, effect: Append) -> Checkpoint:
     claim, keep = life.owned(), life.at_work()
     row = _next(effect.row, claim)
     if effect.asked is not None:
-        life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
+        row = life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
     else:
-        life.store.put(claim, row, effect.status, keep=keep, clear_failed=effect.clear_failed)
+        row = life.store.put(claim, row, effect.status, keep=keep, clear_failed=effect.clear_failed)
     if effect.status != "running" and not keep:
         life.forget()
+    return row
 
 
 def _pending(life: Lifetime, effect: Append, row: Checkpoint) -> PendingInterrupt:
@@ -208,7 +204,7 @@ def _pending(life: Lifetime, effect: Append, row: Checkpoint) -> PendingInterrup
         life.runner,
         row.node_id,
         asked.reason,
-        thaw(asked.context),
+        Sealed(asked.context),
         row.agent_path,
         row.created_at,
     )
@@ -245,7 +241,6 @@ STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     History: _history,
     OneRow: _one_row,
     Children: _children,
-    Waiting: _waiting,
     Start: _start,
     Fork: _fork,
     Take: _take,
