@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import storable
+from fastdur._pruned import Pruned
 from fastdur._runner import Recovered, Runner, arecover, recover
 from fastdur._runs import (
     acancel,
@@ -54,6 +55,7 @@ from fastdur.errors import (
     InterruptNotAllowed,
     InterruptSignal,
     InterruptSwallowed,
+    InTransaction,
     NodeCancelled,
     NodeIsAsync,
     NodeResultError,
@@ -80,8 +82,8 @@ from fastdur.errors import (
 )
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
-from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Pruned, Resume, RunResult, UnknownEffect
-from fastdur.scope import carry, effect_key, execution_id, fence, run_context
+from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context, transaction
 
 if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
@@ -112,6 +114,7 @@ __all__ = [
     "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
+    "InTransaction",
     "Inject",
     "InterruptError",
     "InterruptMismatch",
@@ -175,6 +178,7 @@ __all__ = [
     "result",
     "run_context",
     "storable",
+    "transaction",
 ]
 
 

@@ -9,7 +9,7 @@ from fastdur._effects import Cancel, Look, Row
 from fastdur._engine import newest_frame
 from fastdur._run_effects import Children, Delete, Fence, Prune
 from fastdur.errors import AlreadyResumed, ChainResumeError, RunInProgress, RunNotFound
-from fastdur.records import Pruned, stored_result
+from fastdur.records import stored_result
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
+    from fastdur._pruned import Pruned
     from fastdur.records import Execution
 
 _BATCH = 100

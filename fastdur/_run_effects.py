@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fastdur._effects import Effect
-from fastdur.records import Checkpoint, Pruned
+from fastdur._pruned import Pruned
+from fastdur.records import Checkpoint
 
 if TYPE_CHECKING:
     from datetime import timedelta

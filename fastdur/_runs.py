@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from fastdur._engine import Ended, Steps
+    from fastdur._pruned import Pruned
     from fastdur._unknown import Outcome
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Pruned, RunResult, UnknownEffect
+    from fastdur.records import RunResult, UnknownEffect
 
 
 def drive(steps: Steps, life: Lifetime) -> Ended:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from fastdur._drivers import Lifetime
     from fastdur._effects import Row
-    from fastdur.records import Execution, Pruned
+    from fastdur._pruned import Pruned
+    from fastdur.records import Execution
 
 
 def _checkpoint(execution_id: str, row: Row, seq: int, before: str, parent: str | None = None) -> Checkpoint:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fastdur._pruned import Pruned
 from fastdur.checkpointers.protocol import age
-from fastdur.records import Claim, Pruned
+from fastdur.records import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

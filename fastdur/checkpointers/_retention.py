@@ -6,11 +6,11 @@ from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from fastdur._pruned import Pruned
 from fastdur.checkpointers._patience import Patient
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._values import unplain
 from fastdur.checkpointers.protocol import age
-from fastdur.records import Pruned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fastdur._codec import Frozen
-    from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Pruned, Status
+    from fastdur._pruned import Pruned
+    from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,8 @@ class Checkpointer(Protocol):
         Raises `StaleRun` where the claim is no longer the run's or the attempt is no longer the record's.
         """
         ...
+
+    # A store with transactions has `transact_idempotent` too, see `checkpointers._effect_records`.
 
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
         """One effect record."""

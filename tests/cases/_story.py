@@ -188,9 +188,7 @@ def two_levels_with_bad_input(world, store):
     )
 
 
-PACKAGE = [
-    before + name for name in ("decide", "cancel", "delete_execution", "prune") for before in ("", "a")
-]
+PACKAGE = [before + name for name in ("decide", "cancel", "delete_execution", "prune") for before in ("", "a")]
 
 
 def package(_world, store):

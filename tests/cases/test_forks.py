@@ -324,11 +324,14 @@ def test_a_node_may_not_fork(here):
     chain = here.build("three")
     here("execute", {}, RUN)
     if here.flavour == "async":
+
         async def forks(_state):
             return await chain.afork(RUN)
     else:
+
         def forks(_state):
             return chain.fork(RUN)
+
     outer = type(chain)("outer", checkpointer=here.store).add_node("forks", forks)
     before = len(here.store.list_executions())
     here.chain = outer

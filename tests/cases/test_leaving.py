@@ -245,7 +245,7 @@ def test_an_age_is_judged_by_the_clock_of_the_database(store):
 
 @pytest.mark.parametrize("wrong", [30, "30 days", None])
 def test_what_is_no_age_is_refused(store, wrong):
-    with pytest.raises(TypeError, match="datetime.timedelta"):
+    with pytest.raises(TypeError, match=r"datetime\.timedelta"):
         prune(wrong, store)
     with pytest.raises(ValueError, match="lies in the future"):
         prune(NOW, store, failed=-DAY)

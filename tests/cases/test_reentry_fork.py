@@ -38,7 +38,6 @@ def refused(play, name, args, keywords, **more):
     return came
 
 
-
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_fork_that_is_refused_changes_nothing_whatever_its_source_is_doing(play, state, what):

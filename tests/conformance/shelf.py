@@ -14,9 +14,9 @@ from datetime import timedelta
 from threading import RLock
 from typing import Any
 
-from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, RunExists, StaleRun, StoreClosed
+from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, Pruned, RunExists, StaleRun, StoreClosed
 from fastdur.checkpointers.protocol import Start, age
-from fastdur.records import Claim, EffectRecord, Pruned, Status
+from fastdur.records import Claim, EffectRecord, Status
 
 
 @dataclass
