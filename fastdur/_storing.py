@@ -96,60 +96,57 @@ def _children(life: Lifetime, effect: Children) -> list[Execution]:
 
 
 def _start(life: Lifetime, effect: Start) -> None:
-    with _owner.calls.expected(_token()) as token:
-        start = StartOf(
-            effect.execution_id,
-            effect.runner,
-            effect.kind,
-            effect.graph,
-            effect.input,
-            token,
-            _owner.me(),
-            effect.parent_id,
-            effect.parent_address,
-            parent_token=effect.parent_token,
-            recorded=effect.recorded,
-        )
-        life.own(life.store.start_execution(start))
-        life.recorded = effect.recorded
+    start = StartOf(
+        effect.execution_id,
+        effect.runner,
+        effect.kind,
+        effect.graph,
+        effect.input,
+        life.claiming(),
+        _owner.me(),
+        effect.parent_id,
+        effect.parent_address,
+        parent_token=effect.parent_token,
+        recorded=effect.recorded,
+    )
+    life.own(life.store.start_execution(start))
+    life.recorded = effect.recorded
 
 
 def _fork(life: Lifetime, effect: Fork) -> None:
     source = None if effect.source is None else effect.source.checkpoint_id
-    with _owner.calls.expected(_token()) as token:
-        start = StartOf(
-            effect.execution_id,
-            effect.runner,
-            effect.kind,
-            effect.graph,
-            effect.input,
-            token,
-            _owner.me(),
-            effect.seen.execution_id,
-            parent_checkpoint_id=source,
-            origin=_checkpoint(effect.execution_id, effect.row, 1, "", source),
-            recorded=effect.recorded,
-            effects_of=effect.seen.run if effect.recorded else None,
-        )
-        life.own(life.store.start_execution(start))
-        life.recorded = effect.recorded
+    start = StartOf(
+        effect.execution_id,
+        effect.runner,
+        effect.kind,
+        effect.graph,
+        effect.input,
+        life.claiming(),
+        _owner.me(),
+        effect.seen.execution_id,
+        parent_checkpoint_id=source,
+        origin=_checkpoint(effect.execution_id, effect.row, 1, "", source),
+        recorded=effect.recorded,
+        effects_of=effect.seen.run if effect.recorded else None,
+    )
+    life.own(life.store.start_execution(start))
+    life.recorded = effect.recorded
     if effect.recorded:
         life.memory.load(life.store.list_idempotent(effect.execution_id))
 
 
 def _take(life: Lifetime, effect: Take) -> bool:
     row = None if effect.row is None else _next(effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        return _taken(life, effect, life.store.claim_execution(effect.seen, token, _owner.me(), row, effect.graph))
+    claim = life.store.claim_execution(effect.seen, life.claiming(), _owner.me(), row, effect.graph)
+    return _taken(life, effect, claim)
 
 
 def _answer(life: Lifetime, effect: Answer) -> bool:
     row = _next(effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        claim = life.store.delete_pending_interrupt_atomic(
-            effect.seen, token, _owner.me(), effect.interrupt_id, row, effect.graph
-        )
-        return _taken(life, effect, claim)
+    claim = life.store.delete_pending_interrupt_atomic(
+        effect.seen, life.claiming(), _owner.me(), effect.interrupt_id, row, effect.graph
+    )
+    return _taken(life, effect, claim)
 
 
 def _taken(life: Lifetime, effect: Take | Answer, claim: Claim | None) -> bool:
@@ -259,7 +256,3 @@ STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Recorded: _recorded,
     Resolve: _resolve,
 }
-
-
-def _token() -> str:
-    return os.urandom(16).hex()
