@@ -259,6 +259,11 @@ class Execution:
         return self.parent_address is not None
 
     @property
+    def is_fork(self) -> bool:
+        """Whether it began at a row of another run."""
+        return self.parent_id is not None and not self.is_child
+
+    @property
     def owned(self) -> bool:
         """Whether a claim stands."""
         return self.token is not None

@@ -26,7 +26,7 @@ def numbered_without_gaps(run: RunState) -> Iterator[str]:
 
 
 def names_its_rows(run: RunState) -> Iterator[str]:
-    """Each row has an id of its own, and a parent that is named is an earlier row; only a branch names one elsewhere."""
+    """Each row has an id of its own, and a parent that is named is an earlier row; a branch names one elsewhere."""
     known: set[str] = set()
     for row in run.rows:
         if row.checkpoint_id in known:
