@@ -79,6 +79,8 @@ class Lifetime:
         self.memory = Memory()
         self.claim: Claim | None = None
         self.epoch = 0
+        self.recorded = False
+        """Whether effects are answered from records only."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False

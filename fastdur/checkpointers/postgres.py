@@ -61,10 +61,10 @@ class _Session:
         self.sent = sent
         """Whether a write is on its way that will hold."""
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         texts, values = zip(*pieces, strict=True)
         ordered = values[:1] + values[2:] + values[1:2]  # as `folded` has them
-        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == 1
+        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == heads
 
     def change(self, sql: str, values: Sequence[object]) -> int:
         return self._execute(sql.encode(), values).rowcount

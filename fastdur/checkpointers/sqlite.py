@@ -51,6 +51,7 @@ _SQL: Final = Sql(
 # has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
 _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
+_SHORTEN_BY: Final = 200
 
 
 class _Connection:
@@ -62,11 +63,11 @@ class _Connection:
         self.driver = driver
         self.execute = driver.execute
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         execute = self.execute
         first = True
         for sql, values in pieces:
-            if execute(sql, values).rowcount != 1 and first:
+            if execute(sql, values).rowcount != heads and first:
                 return False
             first = False
         return True
@@ -103,6 +104,14 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
+
+
+def _shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -249,6 +258,16 @@ class SQLiteCheckpointer(Store):
             self._kept.writer.driver.close()
             self._kept.writer = None
 
+    # -- space -------------------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
+
+        A file that was made without this ability keeps them for what comes next.
+        """
+        while self._write(_shorten):
+            pass
+
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connect(self) -> _Connection:
@@ -288,6 +307,8 @@ class SQLiteCheckpointer(Store):
     def _prepare(self, connection: _Connection, version: int) -> None:
         execute = connection.execute
         execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        if not version:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded before there are tables only
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             message = f"The file system of {self._path} cannot hold a write-ahead log; put the store on a local disk."
