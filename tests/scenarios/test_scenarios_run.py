@@ -13,8 +13,9 @@ import pytest
 
 from fastdur import InterruptSwallowed, Resume, SQLiteCheckpointer
 from scenarios import invoice_loop, nested, refund
+from scenarios._serving import ROOT
 from scenarios._story import carry_on, play
-from scenarios.payments import ROOT, PaymentServer
+from scenarios.payments import PaymentServer
 
 RUN = "r-1"
 
