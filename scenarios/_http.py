@@ -107,6 +107,12 @@ class Payments:
         """Every refund that was made, oldest first."""
         return self._made("refunds", customer)
 
+    def balance(self, customer: str) -> int:
+        """What the customer has paid in, less what was paid out again."""
+        moves = {"charges": 1, "refunds": -1}
+        made = [each for each in self.attempts() if (each["customer"], each["outcome"]) == (customer, "made")]
+        return sum(moves[each["kind"]] * each["amount"] for each in made)
+
     def attempts(self) -> list[Attempt]:
         """Every complete request to move money, oldest first: all that the server knows."""
         attempts: list[Attempt] = self._ask("GET", "/attempts")

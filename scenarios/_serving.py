@@ -30,16 +30,40 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Counterpart:
-    """The other side of a story: a server as a subprocess, started and stopped by `with`.
+    """The other side of a story, used in a `with` block. It outlives whatever is killed, and counts what was done.
 
-    `url` is where it listens. A subclass names the module that is run, and knows how to put it back to its beginning
-    and what it has counted.
+    `url` is where it is reached, `called` what it is in a sentence.
     """
 
-    module: ClassVar[str]
     called: ClassVar[str]
-    scheme: ClassVar[str] = "http"
     url: str
+
+    def __enter__(self) -> Self:
+        """Be there."""
+        raise NotImplementedError
+
+    def __exit__(self, *_: object) -> None:
+        """Be gone."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def counts(self) -> Mapping[str, int]:
+        """How often each thing was done."""
+        raise NotImplementedError
+
+    def seen(self) -> list[str]:
+        """What was done, a line each."""
+        raise NotImplementedError
+
+
+class Process(Counterpart):
+    """A counterpart that is a subprocess. A subclass names the module that is run."""
+
+    module: ClassVar[str]
+    scheme: ClassVar[str] = "http"
 
     def arguments(self, folder: Path) -> list[str]:
         """What the module is run with; `folder` is gone when the server is."""
@@ -48,18 +72,6 @@ class Counterpart:
 
     def connect(self) -> None:
         """Make what talks to the server, which listens now."""
-
-    def reset(self) -> None:
-        """Make the server forget everything."""
-        raise NotImplementedError
-
-    def counts(self) -> Mapping[str, int]:
-        """How often each thing was done, as the server has counted it."""
-        raise NotImplementedError
-
-    def seen(self) -> list[str]:
-        """What reached the server, a line each."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         """Start it and wait until it listens."""

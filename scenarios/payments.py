@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
 from scenarios._http import Attempt, Kind, Outcome, Payment, Payments
-from scenarios._serving import Counterpart, Handler, Refusal, Server, options
+from scenarios._serving import Handler, Process, Refusal, Server, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,7 @@ def _payment(attempt: Attempt) -> Payment:
     return Payment(id=attempt["id"], customer=attempt["customer"], amount=attempt["amount"])
 
 
-class PaymentServer(Counterpart):
+class PaymentServer(Process):
     """The payment server as a subprocess, started and stopped by `with`.
 
     Without a `file` it writes to a temporary one.

@@ -126,7 +126,7 @@ def test_two_runs_of_it_are_alike_but_for_their_keys(store, payments, name):
         keys |= {attempt["key"] for attempt in payments.attempts()}
     assert results[0].final_state == results[1].final_state
     assert path(store, "a") == path(store, "b")
-    assert len(keys) == 2 * len(story.EFFECTS)
+    assert len(keys) == 2 * len(RIGHT[name][1])
 
 
 @STORIES
