@@ -36,16 +36,19 @@ class Event:
     """The path of the node that a function of the user's was called for."""
     once: str | None = None
     """The key of an effect that is not to happen again while nobody knows whether it has."""
+    body: tuple[str, str] | None = None
+    """The run and the key of the effect whose body this is."""
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
-        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once]
+        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.body]
 
     @staticmethod
     def of(plain: Sequence[Any]) -> Event:
         """The event that `plain` was made from."""
-        when, name, kind, run, row, path, once = plain
-        return Event(when, name, kind, run, None if row is None else tuple(row), path, once)
+        when, name, kind, run, row, path, once, body = plain
+        run_and_key = None if body is None else (body[0], body[1])
+        return Event(when, name, kind, run, None if row is None else tuple(row), path, once, run_and_key)
 
 
 def row_fact(row: Any) -> tuple[str, ...]:
@@ -99,7 +102,9 @@ class Watch:
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
         once = None if getattr(effect, "repeats", True) else effect.record.key
-        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
+        kind = type(effect).__name__
+        body = (boundary.execution_id, effect.record.key) if kind == "RunEffect" and not effect.asks else None
+        return Event(boundary.when, name, kind, run, fact, getattr(effect, "path", None), once, body)
 
     def _run(self, execution_id: str) -> str:
         if execution_id == self._execution_id:
