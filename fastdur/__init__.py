@@ -47,6 +47,7 @@ from fastdur.errors import (
     InterruptNotAllowed,
     InterruptSignal,
     InterruptSwallowed,
+    InTransaction,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
@@ -73,7 +74,7 @@ from fastdur.errors import (
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
-from fastdur.scope import carry, effect_key, execution_id, fence, run_context
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context, transaction
 
 if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
@@ -101,6 +102,7 @@ __all__ = [
     "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
+    "InTransaction",
     "Inject",
     "InterruptError",
     "InterruptMismatch",
@@ -158,6 +160,7 @@ __all__ = [
     "result",
     "run_context",
     "storable",
+    "transaction",
 ]
 
 

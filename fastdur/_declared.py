@@ -30,6 +30,7 @@ class Declared:
         on_unknown: OnUnknown,
         per: Per,
         raises: type[Exception] | Kinds,
+        transactional: bool,
         required: bool,
     ) -> None:
         if isinstance(fn, type) or not callable(fn):
@@ -44,6 +45,7 @@ class Declared:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
         self.per: Per = per
+        self.transactional = transactional
         self.raises: Kinds = raises if isinstance(raises, tuple) else (raises,)
         kind: Any
         for kind in self.raises:
@@ -54,6 +56,10 @@ class Declared:
         self._bind: Callable[..., dict[str, Any]] | None = None
 
     def _check_policy(self) -> None:
+        if self.transactional and (is_async(self.fn) or self.on_unknown != "rerun"):
+            what = "an `async def`" if is_async(self.fn) else "given an on_unknown=, and is never unknown"
+            message = f"{self.name}() is transactional and {what}; it takes a sync function and no on_unknown="
+            raise TypeError(message)
         if self.per not in ("run", "visit"):
             message = f"per={self.per!r} is not known; it is 'run' or 'visit'"
             raise ValueError(message)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze, thaw
-from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect
+from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure
 from fastdur.errors import EffectDeadlock, EffectUnknown, FastdurError, IdempotencyError, NotHappened, NotStorable
 from fastdur.records import EffectRecord, Happened, provider_key
-from fastdur.scope import Scope, current
+from fastdur.scope import Scope, alone, current
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -25,6 +25,8 @@ class EffectCall:
 
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
+        if scope.transaction is not None:
+            alone(f"{effect.name}() was called")
         self.args, self.kwargs = args, kwargs
         token = current.set(Scope(scope.node, scope.effect, asks=False))
         try:
@@ -47,7 +49,7 @@ class EffectCall:
                 return None, replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, self)
             if found is None:
-                return (yield from self._run())
+                return (yield from (self._transact() if effect.transactional else self._run()))
             if isinstance(found, EffectRecord):
                 return self._hit(found)
             if self.scope.effect is not None:
@@ -89,6 +91,22 @@ class EffectCall:
             yield from self._failed(record, error)
             return None, error
         return (yield from self._end(record, value))
+
+    def _transact(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
+        """Run the body and commit it with its record: there is no instant at which nobody knows."""
+        node, effect = self.node, self.effect
+        record = EffectRecord(self.key, effect.name, self.known_by, "started", os.urandom(8).hex(), node.path)
+        ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+        if ended is None:
+            if isinstance(error, Exception) and not isinstance(error, FastdurError):
+                failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
+                yield from BeginEffect(failed, node.address)
+            return None, error
+        self.memory.settle(ended)
+        if ended.attempt != record.attempt:
+            return self._hit(ended)
+        node.begun.append(record.attempt)
+        return thaw(ended.result), None
 
     def _end(
         self, record: EffectRecord, value: object

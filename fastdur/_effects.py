@@ -246,6 +246,25 @@ class RunEffect(Effect[tuple[Any, BaseException | None]]):
 
 
 @dataclass(slots=True, eq=False)
+class Transact(Effect[tuple[EffectRecord | None, BaseException | None]]):
+    """Run the body of an effect in a transaction of the store and commit it with its record; answered with both ends.
+
+    The record is the one that answers the call, by this body or by an earlier one; else it is what the body raised.
+    """
+
+    record: EffectRecord
+    address: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The boundary."""
+        return f"effect transaction {self.record.name.rpartition('.')[2]}@{self.address}"
+
+
+@dataclass(slots=True, eq=False)
 class EndEffect(Effect[None]):
     """Write the outcome of an effect over its `started` record."""
 

@@ -30,6 +30,7 @@
     │   ├── IdempotencyMismatch     one key, other arguments
     │   ├── EffectFailed            the recorded failure of an effect whose class is not known here
     │   ├── EffectUnknown           nobody knows whether an effect has happened; resolve_unknown leads on
+    │   ├── InTransaction           something else in the body of a transactional effect
     │   └── EffectDeadlock          an effect waits for itself
     ├── NotStorable                 a value that no store keeps unchanged (also a TypeError)
     └── StoreError
@@ -203,6 +204,10 @@ class NotHappened(Exception):
     A body raises it where it knows; a function given as `on_unknown=` returns it, or raises it, and `resolve_unknown`
     takes it: the class, or an instance with a text. To a retry it is an exception like any other.
     """
+
+
+class InTransaction(IdempotencyError):
+    """In the body of a transactional effect there can be no other effect, no question and no run: it is one commit."""
 
 
 class EffectDeadlock(IdempotencyError):

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from fastdur._functions import is_async
-from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
+from fastdur.errors import InTransaction, ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
 from fastdur.records import provider_key
 
 if TYPE_CHECKING:
@@ -145,11 +145,15 @@ class NodeCall:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """Where the code that asks is: in a node, and in the body of an effect if any; a key function may not ask."""
+    """Where the code that asks is: in a node, and in the body of an effect if any; a key function may not ask.
+
+    `transaction` is the open one of a transactional effect.
+    """
 
     node: NodeCall
     effect: EffectRecord | None = None
     asks: bool = True
+    transaction: Any = None
 
 
 current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
@@ -169,6 +173,28 @@ def here(what: str, otherwise: str = "") -> Scope | None:
         )
         raise ScopeLost(message)
     return scope or None
+
+
+def alone(what: str) -> None:
+    """Refuse `what` in the body of a transactional effect."""
+    scope = current.get()
+    if scope and scope.transaction is not None:
+        name = "" if scope.effect is None else scope.effect.name
+        message = f"{what} in the body of {name}(), which is transactional: it is one commit. Do it before or after."
+        raise InTransaction(message)
+
+
+def transaction() -> Any:
+    """A cursor on the store's own connection, in the body of an `@idempotent(transactional=True)` function.
+
+    What is written through it is committed together with the record of the effect, or not at all. It begins and ends no
+    transaction itself, and is closed with the body. Raises `ScopeError` anywhere else.
+    """
+    scope = here("transaction() was called")
+    if scope is None or scope.transaction is None:
+        message = "transaction() is asked outside the body of an @idempotent(transactional=True) function."
+        raise ScopeError(message)
+    return scope.transaction
 
 
 def carry(fn: Callable[P, R]) -> Callable[P, R]:

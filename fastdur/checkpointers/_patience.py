@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
+    from fastdur.checkpointers._cursor import TransactionCursor
+
     Stored: TypeAlias = tuple[Any, ...]
     Piece: TypeAlias = tuple[str, Sequence[object]]
 
@@ -35,6 +37,10 @@ class Session(Protocol):
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         """Run one query."""
+        ...
+
+    def cursor(self) -> TransactionCursor:
+        """A cursor of the user's in this transaction."""
         ...
 
 
@@ -75,6 +81,10 @@ class Patient(ABC):
         """Run `work` in one transaction and commit it. Raises `Again`, or an error after which nothing is written."""
 
     @abstractmethod
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        """`_write_once` for work that runs a user's code: in this thread, in a transaction of its own."""
+
+    @abstractmethod
     def _read_once(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
 
@@ -111,6 +121,13 @@ class Patient(ABC):
             return self._write_once(work)
         except Again as again:
             return self._try_again(self._write_once, work, again)
+
+    def _write_alone(self, work: Callable[[Session], T]) -> T:
+        self._check_open()
+        try:
+            return self._alone_once(work)
+        except Again as again:
+            return self._try_again(self._alone_once, work, again)
 
     def _write_at_once(self, work: Callable[[Session], None]) -> None:
         self._check_open()

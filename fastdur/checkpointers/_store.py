@@ -7,19 +7,17 @@ from threading import Event
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from fastdur._codec import dumps
-from fastdur.checkpointers._patience import Patient
+from fastdur.checkpointers._effect_records import EffectRecords, stale
 from fastdur.checkpointers._rows import Tail, Tails, body_after, replay, row_values, same_row
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._values import (
-    effect,
-    effect_values,
     execution,
     plain,
     plain_or_none,
     question,
     question_values,
 )
-from fastdur.errors import CheckpointExists, RunExists, StaleRun
+from fastdur.errors import CheckpointExists, RunExists
 from fastdur.records import Claim
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Piece, Session
     from fastdur.checkpointers._sql import Hold, Sql
     from fastdur.checkpointers.protocol import Start
-    from fastdur.records import Checkpoint, EffectRecord, Execution, PendingInterrupt, Status
+    from fastdur.records import Checkpoint, Execution, PendingInterrupt, Status
 
 _EVERY: Final = 1 << RUN_SHIFT
 _SEQ_DIGITS: Final = 10
@@ -37,7 +35,7 @@ _ALL: Final[list[Status]] = ["running", "paused", "completed", "failed", "cancel
 _UNFINISHED: Final[list[Status]] = ["running", "paused", "failed"]
 
 
-class Store(Patient):
+class Store(EffectRecords):
     """The methods of `Checkpointer` over the two primitives of a dialect."""
 
     clock_offset: float = 0.0
@@ -250,7 +248,7 @@ class Store(Patient):
         hold: Hold = "keep" if keep or status == "running" else "drop"
         after = self._advance(claim, tail, hold, status, row, beside=beside)
         if after is None:
-            raise _stale(claim)
+            raise stale(claim)
         if row.seq > claim.seq:
             claim.seq, claim.tail = row.seq, after
         return row
@@ -281,66 +279,6 @@ class Store(Patient):
         values = [*([plain(execution_id)] if execution_id is not None else []), *([limit] if limited else [])]
         text = self._sql.pending(one_run=one_run, limited=limited)
         return [question(row) for row in self._read(lambda session: session.rows(text, values))]
-
-    # -- effects -----------------------------------------------------------------------------------------------------
-
-    def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
-        """Write a `started` record under `record.attempt`."""
-        sql = self._sql
-        fence = (claim.run, claim.epoch, claim.token)
-        values = (*effect_values(record), *fence)
-
-        def work(session: Session) -> EffectRecord | None:
-            if session.change(sql.begin_effect, values):
-                return None
-            if not session.rows(sql.effect_fence, fence):
-                raise _stale(claim)
-            return effect(session.rows(sql.effect_of_run, (claim.run, plain(record.key)))[0])
-
-        return self._write(work)
-
-    def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
-        """Replace the `started` record of the same attempt by `record`."""
-        sql, key, stored = self._sql, plain(record.key), effect_values(record)
-        fence = (claim.run, claim.epoch, claim.token)
-        values = (record.status, dumps(record.result), dumps(record.error), claim.run, key, record.attempt, *fence)
-
-        def work(session: Session) -> None:
-            if session.change(sql.end_effect, values):
-                return
-            if [row[:-1] for row in session.rows(sql.effect_of_run, (claim.run, key))] != [stored]:
-                raise _stale(claim)
-
-        self._write(work)
-
-    def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
-        """One effect record."""
-        values = (plain(execution_id), plain(key))
-        rows = self._read(lambda session: session.rows(self._sql.effect, values))
-        return effect(rows[0]) if rows else None
-
-    def list_idempotent(self, execution_id: str) -> list[EffectRecord]:
-        """Every effect record of the run, in the order of their begin."""
-        rows = self._read(lambda session: session.rows(self._sql.effects, (plain(execution_id),)))
-        return [effect(row) for row in rows]
-
-    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
-        """The records of the run that are `started` or `unknown`, in the order of their begin."""
-        rows = self._read(lambda session: session.rows(self._sql.unknown_effects, (plain(execution_id),)))
-        return [effect(row) for row in rows]
-
-    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
-        """Write the outcome of an effect over its record."""
-        sql, key, stored = self._sql, plain(record.key), effect_values(outcome)
-        said = (outcome.status, plain(outcome.path), dumps(outcome.result), dumps(outcome.error))
-        values = (*said, seen.run, key, record.attempt, seen.run, seen.epoch, seen.token)
-
-        def work(session: Session) -> bool:
-            if session.change(sql.resolve_effect, values):
-                return True
-            return [row[:-1] for row in session.rows(sql.effect_of_run, (seen.run, key))] == [stored]
-
-        return self._write(work)
 
     # -- runs --------------------------------------------------------------------------------------------------------
 
@@ -390,11 +328,3 @@ def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
         )
         raise ValueError(message)
     return row.checkpoint_id[len(prefix) :]
-
-
-def _stale(claim: Claim) -> StaleRun:
-    message = (
-        f"Run {claim.execution_id!r} no longer belongs to this call: it was taken over, cancelled or has moved on. "
-        "Nothing was written; its new owner goes on with it."
-    )
-    return StaleRun(message)

@@ -25,11 +25,12 @@ from fastdur.checkpointers._postgres_server import (
 from fastdur.checkpointers._postgres_sql import creation, folded, quoted, statements
 from fastdur.checkpointers._sql import SCHEMA, known
 from fastdur.checkpointers._store import Store
-from fastdur.errors import StoreCorrupt, StoreUnavailable
+from fastdur.errors import IdempotencyError, StoreCorrupt, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.checkpointers._patience import Piece, Session, Stored
 
 T = TypeVar("T")
@@ -61,6 +62,10 @@ class _Session:
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         return self._execute(sql.encode(), values).fetchall()
+
+    def cursor(self) -> TransactionCursor:
+        message = "A Postgres store has no transactions for effects; leave transactional=True away."
+        raise IdempotencyError(message)
 
 
 class _Kept:
@@ -136,6 +141,9 @@ class PostgresCheckpointer(Store):
     # -- one statement -----------------------------------------------------------------------------------------------
 
     def _write_once(self, work: Callable[[Session], T]) -> T:
+        return self._perform(work, writing=True)
+
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
         return self._perform(work, writing=True)
 
     def _read_once(self, work: Callable[[Session], T]) -> T:

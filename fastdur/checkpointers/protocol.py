@@ -154,6 +154,8 @@ class Checkpointer(Protocol):
         """
         ...
 
+    # A store with transactions has `transact_idempotent` too, see `checkpointers._effect_records`.
+
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
         """One effect record."""
         ...

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from fastdur.checkpointers._cursor import TransactionCursor
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import SCHEMA, Dialect, Sql
 from fastdur.checkpointers._sqlite_file import APPLICATION_ID, BUSY, create, probe, resolve, understood, uri, version_of
@@ -63,6 +64,9 @@ class _Connection:
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         return self.execute(sql, values).fetchall()
+
+    def cursor(self) -> TransactionCursor:
+        return TransactionCursor(self.driver.cursor(), lambda: self.driver.in_transaction)
 
 
 class _Kept:
@@ -127,6 +131,10 @@ class SQLiteCheckpointer(Store):
 
     def _write_once(self, work: Callable[[Session], T]) -> T:
         return self._turns.run(work)
+
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        with self._turns:
+            return self._perform(work)
 
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fastdur.errors import StaleRun
-from tests.checkpointers.stores import effect, head, row, start
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from fastdur.errors import IdempotencyError, StaleRun
+from tests.checkpointers.stores import effect, faulty, head, opened, row, start
 
 ODD = 'k"\\\u0000\ud800'
 
@@ -190,3 +191,79 @@ def test_an_owner_whose_effect_was_settled_from_outside_can_no_longer_end_it(sto
     with pytest.raises(StaleRun):
         store.put_idempotent(claim, effect(status="done", result="mine"))
     assert store.begin_idempotent(claim, effect(attempt="a2")).result == "seen"
+
+
+# -- in one transaction with statements of the user's --------------------------------------------------------------------
+
+
+def noting(bodies, result=None):
+    def body(cursor):
+        bodies.append(1)
+        cursor.execute("CREATE TABLE IF NOT EXISTS notes (n INTEGER)").execute("INSERT INTO notes VALUES (?)", (7,))
+        return effect(status="done", result=result)
+
+    return body
+
+
+def notes(store):
+    return store._read(lambda session: session.rows("SELECT n FROM notes", ()))
+
+
+def test_the_statements_and_the_record_are_one_write_and_a_record_answers(filed):
+    claim, bodies = start(filed), []
+    assert filed.transact_idempotent(claim, effect(), noting(bodies, "first")) == (
+        effect(status="done", result="first"),
+        None,
+    )
+    again = filed.transact_idempotent(claim, effect(attempt="a2"), noting(bodies, "second"))
+    assert again == (effect(status="done", result="first"), None)
+    assert (bodies, notes(filed), filed.get_idempotent("r", "k").epoch) == ([1], [(7,)], claim.epoch)
+
+
+@pytest.mark.parametrize("before", ["failed", "started"])
+def test_what_failed_or_was_begun_before_is_replaced(filed, before):
+    claim = start(filed)
+    filed.begin_idempotent(claim, effect(status=before))
+    ended, _ = filed.transact_idempotent(claim, effect(attempt="a2"), noting([], "now"))
+    assert filed.get_idempotent("r", "k") == ended
+
+
+def test_what_the_body_raises_is_returned_and_nothing_is_written(filed):
+    claim, error = start(filed), ValueError("no")
+
+    def body(cursor):
+        cursor.execute("CREATE TABLE notes (n INTEGER)")
+        raise error
+
+    assert filed.transact_idempotent(claim, effect(), body) == (None, error)
+    assert filed.list_idempotent("r") == []
+    filed.transact_idempotent(claim, effect(), noting([]))
+    assert notes(filed) == [(7,)]
+
+
+def test_a_zombie_writes_nothing_of_it(filed):
+    zombie = start(filed)
+    owner = filed.claim_execution(head(filed), "second", "you")
+    with pytest.raises(StaleRun):
+        filed.transact_idempotent(zombie, effect(), noting([]))
+    assert filed.list_idempotent("r") == []
+    filed.transact_idempotent(owner, effect(), noting([]))
+    assert notes(filed) == [(7,)]
+
+
+@pytest.mark.parametrize(("after", "times"), [(True, 1), (False, 2)])
+def test_a_commit_whose_answer_is_lost_is_found_and_one_that_was_refused_is_made_again(path, monkeypatch, after, times):
+    monkeypatch.setattr(SQLiteCheckpointer, "driver", faulty(2, after=after))
+    bodies = []
+    with opened(path) as store:
+        claim = start(store)
+        ended, error = store.transact_idempotent(claim, effect(), noting(bodies, 1))
+        assert (ended, error, len(bodies)) == (effect(status="done", result=1), None, times)
+        assert notes(store) == [(7,)]
+
+
+def test_a_store_without_transactions_for_effects_says_so_and_runs_nothing(postgres_checkpointer):
+    claim, bodies = start(postgres_checkpointer), []
+    with pytest.raises(IdempotencyError, match="transactional=True"):
+        postgres_checkpointer.transact_idempotent(claim, effect(), noting(bodies))
+    assert (bodies, postgres_checkpointer.list_idempotent("r")) == ([], [])
