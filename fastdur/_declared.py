@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur._codec import fingerprint
+from fastdur._codec import checked_name, fingerprint
 from fastdur._functions import GENERATOR, flags_of, is_async
 from fastdur.errors import IdempotencyError, NotStorable
 
@@ -37,10 +37,15 @@ class Declared:
             message = f"@idempotent takes a function, not {fn!r}"
             raise TypeError(message)
         self.fn, self.key_fn, self.on_unknown, self.required = fn, key_fn, on_unknown, required
+        if name is not None and (type(name) is not str or not name):
+            message = f"name={name!r} of an effect is no name; give a non-empty str"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
-        self.name = name if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
+        self.same: object = fn if name is None else getattr(fn, "__code__", type(fn))
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)

@@ -13,14 +13,11 @@ A delta is an *operation* on the value that was there:
 
 from __future__ import annotations
 
-from itertools import compress, count, islice, takewhile
+from itertools import compress, count, islice
 from operator import is_not
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from fastdur._frozen import MISSING, Frozen, class_of, same, same_scalar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Delta: TypeAlias = "list[Any] | dict[str, Any]"
 
@@ -103,12 +100,14 @@ def _splice(old: list[Frozen], new: list[Frozen]) -> Any:
     head = _count_same(old, new)
     if head == len(old) == len(new):
         return MISSING
-    tail = min(_count_same(reversed(old), reversed(new)), len(old) - head, len(new) - head)
+    tail = min(_count_same(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     return [head, tail, *new[head : len(new) - tail]] if head or tail else [new]
 
 
-def _count_same(old: Iterable[Frozen], new: Iterable[Frozen]) -> int:
-    return sum(1 for _ in takewhile(bool, map(same, old, new)))
+def _count_same(old: list[Frozen], new: list[Frozen]) -> int:
+    """How many elements both begin with."""
+    others = compress(count(), map(is_not, old, new))
+    return next((index for index in others if not same(old[index], new[index])), min(len(old), len(new)))
 
 
 def _apply(old: Any, op: Any) -> Frozen:

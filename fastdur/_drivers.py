@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from fastdur._effects import Effect
+    from fastdur._steps import Machine
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Claim
     from fastdur.scope import NodeCall
@@ -72,6 +73,7 @@ class Lifetime:
         self.store = store
         self.durable = durable
         self.context = context
+        self.machine: Machine | None = None
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
@@ -272,7 +274,7 @@ class Lifetime:
 
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""
-        self._over = True
+        self._over, self.machine = True, None
         if self.must_release():
             try:
                 self.perform(Release())
@@ -281,7 +283,7 @@ class Lifetime:
 
     async def aleave(self) -> None:
         """`leave` on the event loop."""
-        self._over = True
+        self._over, self.machine = True, None
         if self.must_release():
             try:
                 await self.aperform(Release())

@@ -42,7 +42,7 @@ class EffectCall:
     def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Answer from the record, or wait, or run the body between its two records. Returns a value or an error."""
         node, effect = self.node, self.effect
-        self.memory.name(effect.name, effect.fn, node.path, node.attempt)
+        self.memory.name(effect.name, effect.same, node.path, node.attempt)
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:

@@ -7,7 +7,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from fastdur._codec import freeze
+from fastdur._codec import freeze, joined
 from fastdur._functions import discard, is_async, said
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._steps import Asked, Done, Failed
@@ -19,6 +19,7 @@ from fastdur.errors import (
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
+    NodeCancelled,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
@@ -42,6 +43,7 @@ class Invocation:
         self.host, self.effect, self.call = host, effect, effect.call
         self.node = NodeCall(host, effect)
         self.live = LiveState(host.snapshot(effect.call.data))
+        self.cancelled = False
 
     # -- in place ------------------------------------------------------------------------------------------------------
 
@@ -111,7 +113,9 @@ class Invocation:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
+            self.cancelled = True
             return None, cancelled
+        self.cancelled = task.cancelling() > 0  # the node has cancelled the task it runs in
         return task.result() if in_time else (None, self._out_of_time())
 
     async def _acall(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], argument: object) -> Outcome:
@@ -136,6 +140,7 @@ class Invocation:
         try:
             await asyncio.wait((waiting,), timeout=self.call.timeout)
         except asyncio.CancelledError as error:
+            self.cancelled = True
             self._abandon(detached)
             return None, error
         finally:
@@ -170,12 +175,24 @@ class Invocation:
             # What is in a group beside the pauses counts, and the pause is lost to it.
             error = cast("BaseExceptionGroup[BaseException]", error).split(InterruptSignal)[1]
         if error is not None and not isinstance(error, Exception):
-            raise error
+            error = self._cancelled_inside(error)
         if node.asked is not None:
             return self.failed(_swallowed(node, error))
         if error is None and node.refused is not None:
             return self.failed(node.refused)
         return self._done(value) if error is None else self.failed(error)
+
+    def _cancelled_inside(self, error: BaseException) -> NodeCancelled:
+        """What the node fails with; raises what ends the call itself."""
+        if self.cancelled or not is_cancellation(error):
+            raise error
+        message = (
+            f"Something that node {self.node.address!r} waited for was cancelled; the run was not. "
+            "Catch CancelledError where the node waits, if that may happen."
+        )
+        cancelled = NodeCancelled(message)
+        cancelled.__cause__ = error
+        return cancelled
 
     def _done(self, value: Any) -> Done | Failed:
         if type(value) is not dict and hasattr(value, "__await__"):
@@ -215,7 +232,7 @@ class Invocation:
 
     def failed(self, error: BaseException) -> Failed:
         """The outcome of a call that raised. Only an exception of the user's own, or a timeout, is worth a retry."""
-        own = not isinstance(error, FastdurError) or isinstance(error, (EffectFailed, NodeTimeout))
+        own = not isinstance(error, FastdurError) or isinstance(error, (EffectFailed, NodeCancelled, NodeTimeout))
         return Failed(error, error_text(error), retryable=own)
 
 
@@ -276,10 +293,20 @@ def is_pause(error: BaseException) -> bool:
     return isinstance(error, InterruptSignal)
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an error is a `CancelledError`, or a group of such and of exceptions."""
+    from asyncio import CancelledError
+
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.split((CancelledError, Exception))[1] is None
+    return isinstance(error, CancelledError)
+
+
 def error_text(error: BaseException) -> str:
     """Readable text of an exception, its class named."""
     name, text = type(error).__qualname__, said(error)
-    return f"{name}: {text}" if text else name
+    return joined(f"{name}: {text}") if text else name
 
 
 def _swallowed(node: NodeCall, error: BaseException | None) -> InterruptSwallowed:

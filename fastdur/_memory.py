@@ -45,7 +45,7 @@ class Memory:
                 self._unknown[record.key] = record
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
-        """Bind a name to one function for this lifetime; a retry of the same visit may bring a new one."""
+        """Bind a name to one function, or what stands for it; a retry of the same visit may bring a new one."""
         known, where, tried = self._names.get(name, (fn, path, attempt))
         if known is not fn and (where != path or tried == attempt):
             message = (

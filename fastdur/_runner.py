@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fastdur import _engine, _owner, _runs
+from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
@@ -15,8 +16,8 @@ from fastdur._reentry import Request
 from fastdur._runs import adrive, checked_answer, checked_id, drive, outcome, store_or_default
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
-from fastdur.errors import ChainResumeError, FastdurError, NodeIsAsync
-from fastdur.scope import parent_of
+from fastdur.errors import ChainResumeError, FastdurError, GraphError, NodeIsAsync
+from fastdur.scope import active, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +46,7 @@ class Runner(ABC):
         if given is True or isinstance(given, (str, os.PathLike)):
             message = f"checkpointer={given!r} is no store; give SQLiteCheckpointer(path), None or False"
             raise TypeError(message)
-        self.name = name
+        self.name = checked_name(name, f"the name of a {self.kind}")
         self._given = checkpointer
 
     # -- the machine, given by each topology ---------------------------------------------------------------------------
@@ -115,10 +116,10 @@ class Runner(ABC):
         does.
 
         `modified_state` is merged into the state the next step sees, in a row of its own. `agent_path_prefix` aims the
-        answer at the one question at or under that address. `takeover` states that the owner is gone. `accept_graph`
-        takes a changed graph where the addresses of the run still exist. `reopen` carries a cancelled run on; it asks
-        its questions again. Raises `AlreadyResumed`, `RunInProgress`, `ChainResumeError` and its kinds, `NodeIsAsync`,
-        `NotStorable`, `StoreError`, and the exception of a node that fails.
+        answer at the one question at or under that address, path or agent path. `takeover` states that the owner is
+        gone. `accept_graph` takes a changed graph where the addresses of the run still exist. `reopen` carries a
+        cancelled run on; it asks its questions again. Raises `AlreadyResumed`, `RunInProgress`, `ChainResumeError` and
+        its kinds, `NodeIsAsync`, `NotStorable`, `StoreError`, and the exception of a node that fails.
         """
         self._check("aresume")
         request = self._request(
@@ -290,7 +291,31 @@ class Runner(ABC):
         return _engine.resume(self, request), self._lifetime(request.execution_id, context)
 
     def _lifetime(self, execution_id: str, context: object) -> Lifetime:
-        return Lifetime(execution_id, self.name, self.checkpointer, durable=self._given is not False, context=context)
+        life = Lifetime(execution_id, self.name, self.checkpointer, durable=self._given is not False, context=context)
+        life.machine = self
+        return life
+
+    def _check_idle(self, what: str) -> None:
+        """Refuse to change a topology under a run: it would take nodes twice, or never."""
+        for life in [*active]:
+            if isinstance(life.machine, Runner) and holds(life.machine, self):
+                message = (
+                    f"{what} while run {life.execution_id!r} of {self.kind} {self.name!r} goes through it; "
+                    f"build the {self.kind} before it starts, or make another one."
+                )
+                raise GraphError(message)
+
+
+def holds(outer: Runner, wanted: Runner) -> bool:
+    """Whether `wanted` is `outer`, or stands anywhere inside it."""
+    seen: list[Runner] = []
+    ahead = [outer]
+    while ahead:
+        runner = ahead.pop()
+        if runner not in seen:
+            seen.append(runner)
+            ahead += [inner for _, inner in runner.runners()]
+    return wanted in seen
 
 
 @dataclass(frozen=True, slots=True)

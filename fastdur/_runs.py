@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from fastdur import _engine, _unknown
+from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime, arun, run
 from fastdur._threads import in_thread
 from fastdur.errors import FastdurError, RunCancelled, StaleRun, StoreError
@@ -79,7 +80,7 @@ def checked_id(execution_id: str) -> str:
     if type(execution_id) is not str or not execution_id:
         message = f"execution_id is {execution_id!r}; give a non-empty str"
         raise TypeError(message)
-    return execution_id
+    return checked_name(execution_id, "execution_id")
 
 
 def checked_answer(value: Resume | None) -> Resume | None:

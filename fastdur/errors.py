@@ -7,6 +7,7 @@
     │   ├── CycleLimitError         a back edge would be taken more often than its bound
     │   ├── NodeResultError         a node returned something that cannot be merged
     │   ├── NodeTimeout             a node ran longer than its timeout (also a TimeoutError)
+    │   ├── NodeCancelled           something that a node waited for was cancelled, and the run was not
     │   ├── RunFailed               the stored outcome of a run that failed
     │   └── ChainResumeError        this run cannot be resumed in this way
     │       ├── RunNotFound
@@ -82,6 +83,13 @@ class NodeResultError(ChainError):
 
 class NodeTimeout(ChainError, TimeoutError):
     """A node ran longer than its `timeout`."""
+
+
+class NodeCancelled(ChainError):
+    """A node ended with a `CancelledError` although nobody cancelled this call.
+
+    Something that it waited for was cancelled. Counts as an exception of the node's own: its `retry` applies.
+    """
 
 
 class RunFailed(ChainError):

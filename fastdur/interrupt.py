@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur._codec import freeze
+from fastdur._codec import freeze, joined
 from fastdur._delta import diff
 from fastdur.errors import FastdurError, InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
 from fastdur.records import Question, thawed_answer
@@ -42,7 +42,7 @@ def interrupt(
     node.check()
     try:
         _check_place(node, reason, in_effect=scope.effect is not None or not scope.asks)
-        return _ask(node, reason, context, on_changed_context)
+        return _ask(node, joined(reason), context, on_changed_context)
     except (FastdurError, TypeError) as error:
         node.refused = error  # whoever catches it and goes on would go on without an answer
         raise

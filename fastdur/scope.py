@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Invoke
     from fastdur._memory import Memory
+    from fastdur._steps import Machine
     from fastdur.records import EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
@@ -49,6 +50,7 @@ class Host(Protocol):
     execution_id: str
     epoch: int
     context: object
+    machine: Machine | None
     durable: bool
     poisoned: bool
     memory: Memory

@@ -4,7 +4,7 @@ import pytest
 
 from fastdur import RunExists, interrupt
 from fastdur._engine import start_child
-from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading
+from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading, row
 from tests.unit.running import flow
 
 AB = chain("a", "b")
@@ -39,9 +39,9 @@ def test_a_child_that_has_ended_gives_its_recorded_result():
 
 
 def test_a_child_that_waits_gives_its_question_again():
-    stands = reading(frame(due=["b"], questions=[question("b#1/1")]), "paused", **OURS)
-    ended, _ = play(child(), TAKEN, ("look", stands), ("waiting", ["the question"]))
-    assert (ended.result.status, ended.result.pending_interrupts) == ("paused", ("the question",))
+    pause = row(frame(due=["b"], questions=[question("b#1/1")]), 2, "b", "hitl_pause", "interrupted")
+    ended, _ = play(child(), TAKEN, ("look", reading(pause.frames, "paused", last=pause, **OURS)))
+    assert (ended.result.status, ended.result.pending_interrupt.interrupt_id) == ("paused", "b#1/1")
 
 
 @pytest.mark.parametrize("status", ["running", "failed"])
