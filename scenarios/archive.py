@@ -119,12 +119,14 @@ def broken_fresh_name(checkpointer: Checkpointer, url: str) -> Chain:
 
 
 def broken_append(checkpointer: Checkpointer, url: str) -> Chain:
-    """Broken: the report is one more line of an object that grows, and is in no record.
+    """Broken: the report is one more line of an object that grows.
 
-    To read, to add and to write back is another thing each time that it is done. A sweep says FD07 EFFECT_REPEATED.
+    The name is always the same, but to read, to add and to write back is another thing each time that it is done. A
+    sweep says FD07 EFFECT_REPEATED.
     """
     s3 = client(url)
 
+    @idempotent(name="put")
     def put(report: dict[str, Any]) -> str:
         key = "reports.jsonl"
         there = [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])]

@@ -4,7 +4,8 @@
 
 The store and the shop's tables are two databases, and no commit spans both. So an INSERT is an effect like any other,
 with the same window, and the same help: a key, under which the database takes a row once. With `ON CONFLICT DO NOTHING`
-the second time is no error.
+the second time is no error. Where the tables can live in the database of the store itself, one commit does span both,
+and there is no window (`transactional`).
 
     python -m scenarios.booking
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastdur import Chain, effect_key, idempotent
+from fastdur import Chain, effect_key, idempotent, transaction
 from scenarios._story import State, tell
-from scenarios.shop_database import Shop, ShopDatabase
+from scenarios.shop_database import TABLE, Shop, ShopDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,18 @@ def natural(checkpointer: Checkpointer, url: str) -> Chain:
 
     def book(customer: str, seat: str) -> None:
         shop.run(ONCE, customer, seat, f"{customer}/{seat}")
+
+    return chain(checkpointer, book)
+
+
+def transactional(checkpointer: Checkpointer, _url: str) -> Chain:
+    """Right, and without a window: the row and the record are one commit in the database of the store."""
+
+    @idempotent(name="book", transactional=True)
+    def book(customer: str, seat: str) -> None:
+        cursor = transaction()
+        cursor.execute(TABLE)
+        cursor.execute(PLAIN, (customer, seat))
 
     return chain(checkpointer, book)
 

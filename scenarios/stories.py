@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_fastdur.backends import Files
 from pytest_fastdur.sweep import Story, boundary_names
 from scenarios import archive, balance, booking, invoice_loop, mail, nested, refund, triage, voucher, webhooks
 from scenarios._story import World
@@ -20,10 +21,10 @@ from scenarios.hook_server import HookServer
 from scenarios.mail_server import MailServer
 from scenarios.model_server import ModelServer
 from scenarios.payments import PaymentServer
-from scenarios.shop_database import ShopDatabase
+from scenarios.shop_database import Shop, ShopDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
     from typing import Self
 
@@ -50,6 +51,12 @@ class Example:
     """What a sweep says of each broken twin: a code, or why it stops before the first fault."""
     blind: tuple[str, ...] = ()
     """Twins that are wrong without any fault, so that no sweep can see it."""
+
+    def near(self, variant: str) -> str:
+        """The boundaries at which the effect of a variant happens, as a pattern."""
+        node = self.effect.rpartition("@")[2]
+        recorded = variant != "natural" and not variant.endswith("no_idempotent")
+        return f"*effect *{self.effect}*" if recorded else f"*node {node}"
 
     def world(self, server: Any) -> World:
         """What the story happens in. Enter it before the story is played."""
@@ -84,7 +91,9 @@ EXAMPLES: dict[str, Example] = {
         right=("build", "natural"),
         broken={"broken_fresh_name": "FD07", "broken_append": "FD07"},
     ),
-    "triage": Example(triage, ModelServer, "model@judge", broken={"broken_plain": "FD09", "broken_no_key": "FD09"}),
+    "triage": Example(
+        triage, ModelServer, "model@judge", broken={"broken_no_idempotent": "FD09", "broken_no_key": "FD09"}
+    ),
     "voucher": Example(
         voucher,
         PaymentServer,
@@ -96,7 +105,7 @@ EXAMPLES: dict[str, Example] = {
     "webhooks": Example(
         webhooks,
         HookServer,
-        "notify@tell*",
+        "notify@tell",
         broken={"broken_no_carry": "ScopeLost", "broken_no_idempotent": "FD07"},
     ),
     "balance": Example(
@@ -107,6 +116,34 @@ EXAMPLES: dict[str, Example] = {
         blind=("broken_frozen",),
     ),
 }
+
+
+class StoreFiles(Files):
+    """SQLite files for histories; what a story wrote into the one of its store can be looked at."""
+
+    _place = ""
+
+    def fresh(self) -> str:
+        """Return the place of the next history."""
+        self._place = super().fresh()
+        return self._place
+
+    def counts(self) -> Mapping[str, int]:
+        """How many rows are in the table of the shop, in the history of this moment."""
+        shop = Shop(f"sqlite:{self._place}")
+        there = shop.run("SELECT name FROM sqlite_master WHERE name = 'bookings'")
+        return {"bookings": len(shop.run("SELECT * FROM bookings")) if there else 0}
+
+
+def in_the_store(files: StoreFiles) -> Story:
+    """A booking whose table is in the database of the store."""
+    return Story(
+        "booking",
+        lambda store: booking.transactional(store, ""),
+        booking.INPUT,
+        effects=booking.EFFECTS,
+        provider=files.counts,
+    )
 
 
 class Counterparts:
@@ -163,16 +200,9 @@ def boundaries_file(name: str) -> Path:
 
 def boundaries(name: str, server: Counterpart) -> str:
     """The list of a scenario as it is now, a line each."""
-    if name in SCENARIOS:
-        return _lines(
-            boundary_names(_story(SCENARIOS[name], World(server, SCENARIOS[name].ANSWERS), SCENARIOS[name].build))
-        )
-    with EXAMPLES[name].world(server) as world:
-        return _lines(boundary_names(EXAMPLES[name].story(world)))
-
-
-def _lines(names: Iterable[str]) -> str:
-    return "".join(f"{name}\n" for name in names)
+    example = EXAMPLES.get(name) or Example(SCENARIOS[name], PaymentServer, "")
+    with example.world(server) as world:
+        return "".join(f"{line}\n" for line in boundary_names(example.story(world)))
 
 
 def counterpart_of(name: str) -> type[Counterpart]:

@@ -86,7 +86,7 @@ def stopping(checkpointer: Checkpointer, url: str) -> Chain:
     return chain(checkpointer, model)
 
 
-def broken_plain(checkpointer: Checkpointer, url: str) -> Chain:
+def broken_no_idempotent(checkpointer: Checkpointer, url: str) -> Chain:
     """Broken: the model is asked by a plain call.
 
     A crash after the answer and before the commit of its node asks again, and is told something else. A sweep says

@@ -41,8 +41,8 @@ class Night(_story.World):
     """The human answers in the night; a process that comes up after the voucher was redeemed comes in the morning."""
 
     def __enter__(self) -> Self:
-        """Stop the clock."""
-        self._freezer = freeze_time(MONDAY)
+        """Stop the clock, but not that of the pool of connections, whose threads wait by it."""
+        self._freezer = freeze_time(MONDAY, ignore=["psycopg_pool"])
         self._clock: Any = self._freezer.start()
         return self
 
