@@ -5,12 +5,16 @@
     python -m scenarios.sweep mail.broken_random_id --replay='fd1-…'
 
 Exit 0 if nothing was found.
+
+    python -m scenarios.sweep --into docs/side-effects.md     # writes what is said into the page that shows it
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_fastdur.sweep import explore
@@ -51,13 +55,25 @@ def told(report: SweepReport, name: str) -> str:
     return text
 
 
+def shown(page: str) -> str:
+    """A page with what is said now in each block `text python -m scenarios.sweep NAME`."""
+    block = re.compile(r"^(```text python -m scenarios\.sweep (\S+)\n).*?^```$", re.MULTILINE | re.DOTALL)
+    return block.sub(lambda found: f"{found[1]}{told(swept(found[2]), found[2])}\n```", page)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep, print, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m scenarios.sweep", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("name", choices=list(names()), metavar="NAME", help=", ".join(names()))
+    parser.add_argument("name", nargs="?", choices=list(names()), metavar="NAME", help=", ".join(names()))
     parser.add_argument("--faults", default="crash", help="crash, raise, kill (real processes), or several (crash)")
     parser.add_argument("--replay", metavar="TOKEN", help="play one finding again")
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="write the reports into the page that shows them")
     given = parser.parse_args(arguments)
+    if given.into is not None:
+        given.into.write_text(shown(given.into.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    if given.name is None:
+        parser.error("which? --help lists them")
     report = swept(given.name, given.faults, given.replay)
     print(told(report, given.name))
     return int(not report.ok)
