@@ -25,15 +25,20 @@ def sentence(name):
     return "asks" if variant == "stopping" else example.broken.get(variant, "sees nothing")
 
 
+def lines(code):
+    """Code without its blank lines, of which an excerpt may have others."""
+    return "".join(f"{line}\n" for line in code.splitlines() if line.strip())
+
+
 def test_every_example_is_part_of_a_scenario():
     code = [(info, text) for info, text in BLOCKS if info.startswith("python")]
     assert len(code) > len(EXAMPLES)
     for info, text in code:
         language, _, file = info.partition(" ")
         assert language == "python", info
-        source = (pages.ROOT / file).read_text(encoding="utf-8")
-        shown = textwrap.dedent(text)
-        assert any(textwrap.indent(shown, " " * depth) in source for depth in (0, 4, 8)), f"{info}\n{text}"
+        source = lines((pages.ROOT / file).read_text(encoding="utf-8"))
+        excerpt = textwrap.dedent(text)
+        assert any(lines(textwrap.indent(excerpt, " " * depth)) in source for depth in (0, 4, 8)), f"{info}\n{text}"
 
 
 def test_what_a_sweep_says_is_what_the_guide_shows():
