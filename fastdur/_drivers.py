@@ -81,6 +81,7 @@ class Lifetime:
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False
+        self._coming = ""
         self._pid = os.getpid()
         self._observers = observers_of(store)
         self._counts: dict[str, int] = {}
@@ -216,6 +217,7 @@ class Lifetime:
     def crash(self) -> None:
         """Die in process: from here on everything of this claim refuses, and the run counts as left alone."""
         self.poisoned = True
+        self._settle()
         active.discard(self)
         if self.claim is not None:
             _owner.calls.leave(self.claim.token)
@@ -230,11 +232,22 @@ class Lifetime:
 
     # -- the claim -----------------------------------------------------------------------------------------------------
 
+    def claiming(self) -> str:
+        """A fresh token for a claim that is about to be written: from now on it counts as this process's."""
+        self._settle()
+        self._coming = os.urandom(16).hex()
+        _owner.calls.expect(self._coming)
+        return self._coming
+
+    def _settle(self) -> None:
+        _owner.calls.settle(self._coming)
+
     def own(self, claim: Claim) -> None:
         self.claim, self.epoch = claim, claim.epoch
         active.add(self)
         if self.durable:
             _owner.calls.enter(self.store, claim)
+        self._settle()
 
     def status(self) -> str | None:
         """The status of the run in the store now."""
@@ -275,6 +288,7 @@ class Lifetime:
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""
         self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 self.perform(Release())
@@ -284,6 +298,7 @@ class Lifetime:
     async def aleave(self) -> None:
         """`leave` on the event loop."""
         self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 await self.aperform(Release())

@@ -38,7 +38,7 @@ from fastdur._steps import (
     without_leaf,
     without_visits,
 )
-from fastdur.errors import AlreadyResumed, RunExists, StoreCorrupt, UnknownInterrupt
+from fastdur.errors import AlreadyResumed, NotStorable, RunExists, StoreCorrupt, UnknownInterrupt
 from fastdur.records import Frame, RunResult, frozen_answer, stored_result
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Checkpoint, Question, Resume
+    from fastdur.records import Checkpoint, Question, Resume, Status
 
     Steps = Generator[Effect[Any], Any, "Ended"]
 
@@ -259,7 +259,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
 
     A node's row is held back until the way out of the node is decided, so that no route is ever decided twice.
     """
-    held: Row | None = None
+    held: _Held | None = None
     pause: Checkpoint | None = None
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
@@ -271,27 +271,31 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
             if len(trail) == 1:
                 return (yield from _complete(root, execution_id, frame))
             held = _returned(root, trail)
-            frame = held.frames
+            frame = held.row.frames
         else:
             outcome = yield from _attempts(step, trail)
             if isinstance(outcome, Failed):
-                if held is not None:
-                    yield from Append(held, "running")
-                return (yield from _fail(root, execution_id, trail, step, outcome))
+                kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
+                return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
             if isinstance(outcome, Asked):
                 frame = with_leaf(trail, replace(leaf, questions=(*leaf.questions, outcome.question)))
-                row = _question_row(root, trail, step, outcome, frame)
-                pause = yield from Append(row, status_of(frame), outcome.question)
+                held = _Held(_question_row(root, trail, step, outcome, frame), trail, step, outcome.question)
             else:
                 frame = with_leaf(trail, _stepped(machine_at(root, trail), leaf, step, outcome))
                 if step.kind != "input":
-                    notes = outcome.notes if held is None else {**held.extra, **outcome.notes}
-                    held = _node_row(root, trail, step, notes, frame)
+                    held = _node_row(root, trail, step, outcome.notes, frame, held)
         trail, step = due_step(root, frame)
-        if held is not None and not (isinstance(step, Call) and step.kind == "route"):
-            yield from Append(held, "running" if trail is not None else "paused")
-            held = None
+        if held is not None and (held.asked is not None or not _decides(step)):
+            kept = yield from _stored(root, execution_id, held, status_of(frame))
+            if isinstance(kept, Ended):
+                return kept
+            held, pause = None, kept
     return (yield from _paused(root, execution_id, frame, pause))
+
+
+def _decides(step: Step | None) -> bool:
+    """Whether a step decides the way out of a node, which belongs to the row of the node."""
+    return isinstance(step, Call) and step.kind == "route"
 
 
 def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, None]:
@@ -308,7 +312,31 @@ def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done) -> Frame:
     return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
 
 
-def _returned(root: Machine, trail: Trail) -> Row:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A row that is not stored yet, and the step that it is the row of, as it stood before."""
+
+    row: Row
+    trail: Trail
+    step: Call | Push
+    asked: Question | None = None
+
+
+def _stored(
+    root: Machine, execution_id: str, held: _Held, status: Status
+) -> Generator[Effect[Any], Any, Checkpoint | Ended]:
+    """Store the row of a step. What the store cannot take fails the node that made it, like any bad value."""
+    try:
+        return (yield from Append(held.row, status, held.asked))
+    except NotStorable as error:
+        return (yield from _fail(root, execution_id, held.trail, held.step, _too_big(error)))
+
+
+def _too_big(error: NotStorable) -> Failed:
+    return Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+
+
+def _returned(root: Machine, trail: Trail) -> _Held:
     """The row of a node whose machine has returned to the one above."""
     above, leaf = trail[:-1], trail[-1]
     machine = machine_at(root, above)
@@ -316,7 +344,8 @@ def _returned(root: Machine, trail: Trail) -> Row:
     assert isinstance(step, Push), step
     assert step.node == leaf.place, step
     frame = without_leaf(trail, machine.apply(above[-1].state, step, leaf.state))
-    return Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
+    row = Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
+    return _Held(row, above, step)
 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
@@ -330,8 +359,14 @@ def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Fa
     return (yield from Invoke(step, where, whole, questions, step.retry))
 
 
-def _node_row(root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame) -> Row:
-    return Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
+def _node_row(
+    root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame, held: _Held | None
+) -> _Held:
+    """The row of a node; the way out of a node belongs to the row of the node, which is still `held`."""
+    if held is not None:
+        return replace(held, row=replace(held.row, frames=frame, extra={**held.row.extra, **notes}))
+    row = Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
+    return _Held(row, trail, step)
 
 
 def _question_row(root: Machine, trail: Trail, step: Call, asked: Asked, frame: Frame) -> Row:
@@ -345,7 +380,7 @@ def _complete(root: Machine, execution_id: str, frame: Frame) -> Steps:
     return Ended(stored_result(execution_id, "completed", frame))
 
 
-def _fail(root: Machine, execution_id: str, trail: Trail, step: Call, failed: Failed) -> Steps:
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push, failed: Failed) -> Steps:
     frame = trail[0]
     where = address(trail, step.node)
     extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}

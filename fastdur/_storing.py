@@ -84,34 +84,31 @@ def _history(life: Lifetime, effect: History) -> list[Checkpoint]:
 
 
 def _start(life: Lifetime, effect: Start) -> None:
-    with _owner.calls.expected(_token()) as token:
-        start = StartOf(
-            effect.execution_id,
-            effect.runner,
-            effect.kind,
-            effect.graph,
-            effect.input,
-            token,
-            _owner.me(),
-            effect.parent_id,
-            effect.parent_address,
-        )
-        life.own(life.store.start_execution(start))
+    start = StartOf(
+        effect.execution_id,
+        effect.runner,
+        effect.kind,
+        effect.graph,
+        effect.input,
+        life.claiming(),
+        _owner.me(),
+        effect.parent_id,
+        effect.parent_address,
+    )
+    life.own(life.store.start_execution(start))
 
 
 def _take(life: Lifetime, effect: Take) -> bool:
     row = None if effect.row is None else _next(life, effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        return _taken(life, life.store.claim_execution(effect.seen, token, _owner.me(), row, effect.graph))
+    return _taken(life, life.store.claim_execution(effect.seen, life.claiming(), _owner.me(), row, effect.graph))
 
 
 def _answer(life: Lifetime, effect: Answer) -> bool:
     row = _next(life, effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        claim = life.store.delete_pending_interrupt_atomic(
-            effect.seen, token, _owner.me(), effect.interrupt_id, row, effect.graph
-        )
-        return _taken(life, claim)
+    claim = life.store.delete_pending_interrupt_atomic(
+        effect.seen, life.claiming(), _owner.me(), effect.interrupt_id, row, effect.graph
+    )
+    return _taken(life, claim)
 
 
 def _taken(life: Lifetime, claim: Claim | None) -> bool:
@@ -199,7 +196,3 @@ STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Recorded: _recorded,
     Resolve: _resolve,
 }
-
-
-def _token() -> str:
-    return os.urandom(16).hex()

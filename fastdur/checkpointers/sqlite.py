@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from fastdur.checkpointers._cursor import TransactionCursor
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import SCHEMA, Dialect, Sql
-from fastdur.checkpointers._sqlite_file import APPLICATION_ID, BUSY, create, probe, resolve, understood, uri, version_of
+from fastdur.checkpointers._sqlite_file import (
+    APPLICATION_ID,
+    BUSY,
+    create,
+    lost,
+    place_of,
+    probe,
+    resolve,
+    understood,
+    uri,
+    version_of,
+)
 from fastdur.checkpointers._store import Store
 from fastdur.checkpointers._turns import Turns
 from fastdur.errors import FastdurError, StoreUnavailable
@@ -72,9 +83,10 @@ class _Connection:
 class _Kept:
     """The connections of one store. They are closed with it, and when it is collected."""
 
-    __slots__ = ("reader", "writer")
+    __slots__ = ("place", "reader", "writer")
 
     def __init__(self) -> None:
+        self.place: tuple[int, int] | None = None
         self.writer: _Connection | None = None
         self.reader: _Connection | None = None
 
@@ -139,6 +151,8 @@ class SQLiteCheckpointer(Store):
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:
             return self._turns.run(work)
+        if self._kept.writer is not None and self._moved():
+            self.rest()
         if self._kept.writer is None:
             with self._turns:
                 self._look_at_the_file()
@@ -177,7 +191,14 @@ class SQLiteCheckpointer(Store):
         finally:
             if not committed:
                 self._undo()
+        if self._durability == "full" and self._moved():
+            self._drop()
+            raise lost(self._path)
         return result
+
+    def _moved(self) -> bool:
+        """Whether another file, or none, is where the one was that is open."""
+        return not self._memory and place_of(self._path) != self._kept.place
 
     def _apart(self, session: Session, job: Job[Any]) -> None:
         """Do one job of several; if it fails, it alone leaves nothing."""
@@ -249,6 +270,8 @@ class SQLiteCheckpointer(Store):
             connection.driver.close()
             raise
         self._kept.writer = connection
+        if not self._memory:
+            self._kept.place = place_of(self._path)
         return connection
 
     def _prepare(self, connection: _Connection, version: int) -> None:
