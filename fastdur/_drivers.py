@@ -20,8 +20,9 @@ from fastdur._memory import Memory
 from fastdur._storing import STORED
 from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
+from fastdur.checkpointers._cursor import alone
 from fastdur.errors import IdempotencyError, SimulatedCrash, StaleRun, StoreError
-from fastdur.scope import active, alone
+from fastdur.scope import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

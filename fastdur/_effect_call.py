@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
-from fastdur._failures import failure_text, frozen_failure, replayed_failure
+from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
+from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import EffectDeadlock, EffectUnknown, FastdurError, IdempotencyError, NotHappened, NotStorable
 from fastdur.records import EffectRecord, Happened, provider_key
-from fastdur.scope import Scope, alone, current
+from fastdur.scope import Scope, current
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -25,7 +26,7 @@ class EffectCall:
 
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
-        if scope.transaction is not None:
+        if inside.get() is not None:
             alone(f"{effect.name}() was called")
         self.args, self.kwargs = args, kwargs
         token = current.set(Scope(scope.node, scope.effect, asks=False))
@@ -96,12 +97,17 @@ class EffectCall:
         """Run the body and commit it with its record: there is no instant at which nobody knows."""
         node, effect = self.node, self.effect
         record = EffectRecord(self.key, effect.name, self.known_by, "started", os.urandom(8).hex(), node.path)
-        ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+        try:
+            ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+        except NotStorable as refused:  # longer than this store takes
+            return None, uncommitted(refused)
         if ended is None:
             if isinstance(error, Exception) and not isinstance(error, FastdurError):
                 failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
-                yield from BeginEffect(failed, node.address)
-            return None, error
+                ended = yield from BeginEffect(failed, node.address)
+            if ended is None:
+                return None, error
+            # A commit whose answer was lost came through after all, and the body ran into what it had written.
         self.memory.settle(ended)
         if ended.attempt != record.attempt:
             return self._hit(ended)
