@@ -78,14 +78,18 @@ def natural(checkpointer: Checkpointer, url: str) -> Chain:
     return chain(checkpointer, book)
 
 
-def transactional(checkpointer: Checkpointer, _url: str) -> Chain:
-    """Right, and without a window: the row and the record are one commit in the database of the store."""
+def transactional(checkpointer: Checkpointer, url: str) -> Chain:
+    """Right, and without a window: the row and the record are one commit in the database of the store.
+
+    That is the file of the store on SQLite, and the database in which the store has its schema on Postgres.
+    """
+    shop = Shop(url)
 
     @idempotent(name="book", transactional=True)
     def book(customer: str, seat: str) -> None:
         cursor = transaction()
         cursor.execute(TABLE)
-        cursor.execute(PLAIN, (customer, seat))
+        cursor.execute(shop.said(PLAIN), (customer, seat))
 
     return chain(checkpointer, book)
 

@@ -1,4 +1,4 @@
-"""The shop's own database, beside the store of the runs: a SQLite file, or a schema on a Postgres server.
+"""The shop's own database, beside the store of the runs: a SQLite file, or a table on a Postgres server.
 
 It outlives what is killed like any database does: what is committed is there, and what is not is gone.
 """
@@ -34,12 +34,14 @@ class Shop:
         self._url = url
 
     def run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Run one statement and commit it. What is said with `?` is said as the driver wants it."""
+        """Run one statement, with a `?` for each value, and commit it."""
         with self._connected() as connection:
-            if self._file is None:
-                statement = statement.replace("?", "%s")
-            cursor = connection.execute(statement, values)
+            cursor = connection.execute(self.said(statement), values)
             return cursor.fetchall() if cursor.description else []
+
+    def said(self, statement: str) -> str:
+        """A statement with the parameter marks of the driver."""
+        return statement if self._file is not None else statement.replace("?", "%s")
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -49,7 +51,7 @@ class Shop:
             return
         import psycopg
 
-        with psycopg.connect(self._url, options="-c search_path=shop") as connection:
+        with psycopg.connect(self._url) as connection:
             yield connection
 
 
@@ -70,7 +72,6 @@ class ShopDatabase(Counterpart):
             Shop(self.url).run("PRAGMA journal_mode = WAL")
         else:
             self.url = self._dsn
-            Shop(self.url).run("CREATE SCHEMA IF NOT EXISTS shop")
         Shop(self.url).run(TABLE)
         self.reset()
         return self
@@ -80,7 +81,7 @@ class ShopDatabase(Counterpart):
         if self._folder is not None:
             self._folder.cleanup()
         else:
-            Shop(self.url).run("DROP SCHEMA shop CASCADE")
+            Shop(self.url).run("DROP TABLE bookings")
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Each booking."""

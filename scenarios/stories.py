@@ -136,10 +136,10 @@ class StoreFiles(Files):
 
 
 def in_the_store(files: StoreFiles) -> Story:
-    """A booking whose table is in the database of the store."""
+    """A booking whose table is in the file of the store. On Postgres it is a variant like any other."""
     return Story(
         "booking",
-        lambda store: booking.transactional(store, ""),
+        lambda store: booking.transactional(store, "sqlite:"),
         booking.INPUT,
         effects=booking.EFFECTS,
         provider=files.counts,
