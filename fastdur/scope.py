@@ -34,11 +34,11 @@ class _Process:
     forks = 0
 
 
-_process = _Process()
+process = _Process()
 
 
 def _forked() -> None:
-    _process.forks += 1
+    process.forks += 1
     active.clear()
 
 
@@ -94,7 +94,7 @@ class NodeCall:
         self.path = effect.path
         self.questions = effect.questions
         self.attempt = effect.attempt
-        self.born = _process.forks
+        self.born = process.forks
         self.calls = 0
         self.children: dict[str, int] = {}
         self.asked: Question | None = None
@@ -112,7 +112,7 @@ class NodeCall:
         if self.closed:
             message = f"Node {self.address!r} of run {self.host.execution_id!r} has ended; it can begin nothing more."
             raise ScopeEnded(message)
-        if self.born != _process.forks:
+        if self.born != process.forks:
             message = "A child made by fork owns no part of its parent's run; do this in the parent."
             raise ScopeEnded(message)
 
