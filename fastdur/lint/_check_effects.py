@@ -139,7 +139,7 @@ def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterato
 def _tells(function: Function) -> bool:
     """Whether a function hands over a key of its own making: its words say so."""
     body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    for node in (part for top in body for part in ast.walk(top)):
+    for node in (part for top in (*function.parameters(), *body) for part in ast.walk(top)):
         match node:
             case ast.Constant(value=str(text)) | ast.Name(id=text) | ast.keyword(arg=str(text)) | ast.arg(arg=text):
                 if any(word in text.lower().replace("-", "_") for word in _TOLD):
@@ -239,23 +239,23 @@ def _has_no_form(graph: Graph, value: Value) -> bool:
     return False
 
 
-def _is_plain(graph: Graph, cls: Class) -> bool:
+def _is_plain(graph: Graph, cls: Class, seen: tuple[Class, ...] = ()) -> bool:
     """Whether a class of the user's has no fields for a key to be made of: no dataclass, model, enum or the like."""
-    if cls.decorated_as() or cls.node.keywords or cls.scope.parent is None:
+    if cls.node.decorator_list or cls.node.keywords or cls.scope.parent is None or cls in seen:
         return False
     for base in cls.node.bases:
         values = graph.evaluator.values(base, cls.scope.parent)
-        if not values or not all(_is_plain_base(graph, value) for value in values):
+        if not values or not all(_is_plain_base(graph, value, (*seen, cls)) for value in values):
             return False
     return True
 
 
-def _is_plain_base(graph: Graph, value: Value) -> bool:
+def _is_plain_base(graph: Graph, value: Value, seen: tuple[Class, ...]) -> bool:
     match value:
         case Name(dotted=dotted):
             return dotted in catalogue.PLAIN_BASES
         case Class():
-            return _is_plain(graph, value)
+            return _is_plain(graph, value, seen)
         case _:
             pass
     return False

@@ -112,7 +112,7 @@ def _table(value: Any, where: str) -> dict[str, Any]:
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:
-    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    words: list[Any] = cast("Any", value if isinstance(value, list) else [None])
     if not all(isinstance(each, str) and each for each in words):
         message = f"{where} is {value!r}; it takes a list of texts."
         raise UsageError(message)

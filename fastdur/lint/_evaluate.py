@@ -95,9 +95,10 @@ class Evaluator:
                 return function, 1
             case Carried(of=inner):
                 return self.target(inner)
-            case Class():
-                makers = [value for value in self._of_class(callee, "__init__") if isinstance(value, Function)]
-                return (makers[0], 1) if makers else None
+            case Class() | Instance():
+                cls, name = (callee, "__init__") if isinstance(callee, Class) else (callee.of, "__call__")
+                made = [value for value in self._of_class(cls, name) if isinstance(value, Function)]
+                return (made[0], 1) if made else None
             case _:
                 pass
         return None

@@ -71,10 +71,6 @@ class Class:
     attributes: dict[str, list[Binding]] = field(default_factory=dict[str, list["Binding"]])
     """What is assigned to `self.…` in its methods."""
 
-    def decorated_as(self) -> bool:
-        """Whether something stands above it that may change what it is."""
-        return bool(self.node.decorator_list)
-
 
 @dataclass(frozen=True, slots=True)
 class Instance:
