@@ -200,7 +200,7 @@ WITHOUT_RESULT = frozenset({"builtins.next", "builtins.getattr", "builtins.min",
 
 _EXACT = (
     "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence}",
-    "fastdur.{InterruptSignal,SimulatedCrash}",
+    "fastdur.{InterruptSignal,chain,errors,scope}",
     f"builtins.{{{','.join(sorted(BUILTINS))}}}",
     "functools.{partial,wraps()}",
     "contextlib.suppress",

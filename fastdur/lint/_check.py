@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastdur.lint import _catalogue as catalogue
@@ -14,10 +17,11 @@ from fastdur.lint._suppress import apply, suppressions
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from fastdur.lint._config import Config
+
+_DEEPEST = 5000
 
 
 def lint(paths: Sequence[str | Path], config: Config) -> Report:
@@ -27,6 +31,22 @@ def lint(paths: Sequence[str | Path], config: Config) -> Report:
 
 def lint_files(paths: Sequence[Path], config: Config) -> Report:
     """Lint some files. Only those that name fastdur, and what they import, are looked at; all are read."""
+    with _deep():
+        return _linted(paths, config)
+
+
+@contextmanager
+def _deep() -> Generator[None]:
+    """Long chains of calls are deep trees: more than Python's usual limit is needed to walk them."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _linted(paths: Sequence[Path], config: Config) -> Report:
     files = Files(paths)
     evaluator = Evaluator(files, config.effects)
     graph = Graph(evaluator, _names(config.effects), _names(config.node_decorators))
@@ -68,8 +88,6 @@ def _kept(files: Files, path: Path, found: list[Finding], config: Config) -> Ite
 
 
 def _is_ignored(finding: Finding, config: Config) -> bool:
-    from pathlib import Path
-
     return any(
         finding.code in codes and fits(Path(finding.place.path), [pattern])
         for pattern, codes in config.per_file_ignores.items()

@@ -229,14 +229,9 @@ def _outermost(annotation: ast.expr) -> ast.expr:
 
 
 def _has_no_form(graph: Graph, value: Value) -> bool:
-    match value:
-        case Name(dotted=dotted):
-            return catalogue.UNSTORABLE.fullmatch(dotted) is not None
-        case Instance(of=cls):
-            return _is_plain(graph, cls)
-        case _:
-            pass
-    return False
+    if isinstance(value, Name):
+        return catalogue.UNSTORABLE.fullmatch(value.dotted) is not None
+    return isinstance(value, Instance) and _is_plain(graph, value.of)
 
 
 def _is_plain(graph: Graph, cls: Class, seen: tuple[Class, ...] = ()) -> bool:

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     from fastdur.lint._files import Files
 
-_DEEPEST = 12
-_ROUNDS = 12
+_DEEPEST = 120
 
 _MOST_ENVS = 16
 _CALLED = Function | Effect | Bound | Carried | Items
@@ -64,16 +63,18 @@ class Evaluator:
 
     def _follow(self) -> None:
         """Hand every call's arguments to the parameters of what it calls, until nothing new arrives."""
-        for _ in range(_ROUNDS):
-            self._memo.clear()
-            before = len(self.modules), sum(map(len, self._given.values()))
+        known, before = self._known(), (0, 0)
+        while known != before:
+            before = known
             for module in self.modules:  # it grows while names are followed into other files
                 for function in (module.body, *module.functions):
                     for call, scope in function.calls:
                         self._hand_over(call, scope)
-            if before == (len(self.modules), sum(map(len, self._given.values()))):
-                break
-        self._memo.clear()
+            self._memo.clear()
+            known = self._known()
+
+    def _known(self) -> tuple[int, int]:
+        return len(self.modules), sum(sum(len(items(value)) + 1 for value in each) for each in self._given.values())
 
     def _hand_over(self, call: ast.Call, scope: Scope) -> None:
         for callee in self.values(call.func, scope):
@@ -145,7 +146,7 @@ class Evaluator:
         """What an expression may stand for; nothing where that cannot be told."""
         key = (expression, env)
         if key not in self._memo:
-            if self._depth >= _DEEPEST * 4:
+            if self._depth >= _DEEPEST:
                 return NOTHING
             self._memo[key] = NOTHING  # what depends on itself adds nothing
             self._depth += 1
@@ -170,7 +171,7 @@ class Evaluator:
             case ast.Await(value=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
                 return self.values(inner, scope, env)
             case ast.IfExp(body=one, orelse=other):
-                return self.values(one, scope, env) | self.values(other, scope, env)
+                return union((self.values(one, scope, env), self.values(other, scope, env)))
             case ast.BoolOp(values=several):
                 return union(self.values(one, scope, env) for one in several)
             case ast.List(elts=several) | ast.Tuple(elts=several) | ast.Set(elts=several):
@@ -291,14 +292,6 @@ class Evaluator:
                 return frozenset({Effect(function, decorator)})
         return frozenset({function})
 
-    def decorators(self, function: Function) -> set[str]:
-        """The dotted names of what stands above a function."""
-        node, outside = function.node, function.scope.parent
-        if isinstance(node, ast.Lambda | ast.Module) or outside is None:
-            return set()
-        calls = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-        return {name for each in calls for name in self.dotted(each, outside)}
-
     def _attribute(self, value: Value, attr: str) -> Values:  # noqa: PLR0911 - one case for each kind
         match value:
             case Name(dotted=dotted):
@@ -345,12 +338,11 @@ class Evaluator:
         if not isinstance(value, Function | Effect):
             return frozenset({value})
         function = value if isinstance(value, Function) else value.of
-        if function.owner is None or isinstance(function.node, ast.Lambda):
+        if not function.takes_object("staticmethod"):
             return frozenset({value})
-        kinds = {name.rpartition(".")[2] for name in self.decorators(function)}
-        if "property" in kinds or "cached_property" in kinds:
+        if not function.takes_object("property", "cached_property"):
             return self._returned(function, None)
-        return frozenset({value if "staticmethod" in kinds else Bound(value)})
+        return frozenset({Bound(value)})
 
     def _returned(self, function: Function, env: Env) -> Values:
         if function.is_generator:
@@ -381,7 +373,7 @@ class Evaluator:
                 said = call.func if isinstance(call.func, ast.Call) else call
                 return frozenset(Effect(value, said) for value in first if isinstance(value, Function))
             case "fastdur.carry":
-                return frozenset(Carried(value) for value in first)
+                return frozenset(value if isinstance(value, Carried) else Carried(value) for value in first)
             case "functools.partial" | "functools.wraps()":
                 return first
             case "typing.cast" if len(call.args) > 1:

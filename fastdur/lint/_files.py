@@ -123,10 +123,9 @@ class Files:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what Python thinks of its style is for others to say
                 return ast.parse(source)
-        except SyntaxError as error:
-            self._problem(shown(path), error.lineno or 1, f"is no Python {_version()}: {error.msg}")
-        except ValueError as error:  # a null byte
-            self._problem(shown(path), 1, f"is no Python: {error}")
+        except (SyntaxError, ValueError) as error:  # ValueError: a null byte, in some versions
+            line, what = getattr(error, "lineno", None), getattr(error, "msg", None)
+            self._problem(shown(path), line or 1, f"is no Python {_version()}: {what or error}")
         except (RecursionError, MemoryError):
             self._problem(shown(path), 1, "its expressions are nested too deeply to be parsed")
         return None

@@ -150,7 +150,7 @@ class _Builder(ast.NodeVisitor):
             case ast.Name(id=name), _:
                 self.bind(name, Assigned(value, self.scope, item))
             case ast.Starred(value=inner), _:
-                self.target(inner, value, item=item)
+                self.target(inner, value)
             case (
                 (ast.Tuple(elts=targets) | ast.List(elts=targets)),
                 (ast.Tuple(elts=values) | ast.List(elts=values)),

@@ -57,7 +57,7 @@ class Function:
     def takes_object(self, *unless: str) -> bool:
         """Whether it is a `def` in a class, and none of these decorators is above it."""
         decorators = () if isinstance(self.node, ast.Lambda | ast.Module) else self.node.decorator_list
-        named = {each.id for each in decorators if isinstance(each, ast.Name)}
+        named = {ast.unparse(each).rpartition(".")[2] for each in decorators}
         return self.owner is not None and not isinstance(self.node, ast.Lambda) and not named & set(unless)
 
 

@@ -70,7 +70,10 @@ def test_parameters_without_a_form_are_found(tmp_path):
         class Plain:
             pass
 
-        class Below(Plain):
+        class Below(Plain, object):
+            pass
+
+        class Odd(Plain()):
             pass
 
         class Kind(Enum):
@@ -115,6 +118,9 @@ def test_parameters_without_a_form_are_found(tmp_path):
 
         @idempotent
         def nine(a: "not a type(", b: Optional[int], c: Annotated[int, Plain], d: unknown.Thing, e: 5): ...  #: FDL06
+
+        @idempotent
+        def odd(a: Odd, b: len): ...
 
         @idempotent
         def ten(a: Sequence[Plain] | int): ...  #: FDL06

@@ -207,6 +207,7 @@ def test_order_in_a_node_follows_its_branches_loops_and_ways_out(tmp_path):
         "cursor.execute('WITH x AS (SELECT 1) DELETE FROM t')",
         "cursor.executemany(STATEMENT, rows)",
         "cursor.execute(text('DROP TABLE t'))",
+        "cursor.execute(sql.SQL('UPDATE t').format())",
         "cursor.execute(sql.SQL('INSERT INTO {}').format(name))",
         "cursor.execute('INSERT INTO ' + table)",
         "open('f', 'w').write('x')",
@@ -456,6 +457,7 @@ def test_state_outside_of_the_state_is_found(tmp_path):
             own.append(1)
             own[0] = 2
             LIMITS.index(1)
+            LIMITS.clear()
             unknown.append(1)
             unknown["k"] = 1
             parts = [each.append(1) for each in state]
@@ -610,8 +612,16 @@ def test_the_configuration_names_further_effects_and_nodes(tmp_path):
             from flows import step, plain
             from fastdur import Chain
 
+            from .near import act
+
+            def local(): ...
+
             @step
             def one(state):
+                local()
+                act()
+                (local or act)()
+                unknown()
                 deliver("a")  #: FDL02
                 mylib.Bank().pay(1)  #: FDL02
                 other.things.act("x")  #: FDL02

@@ -2,155 +2,223 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
-from tests.unit.lint.linting import check, report
+from tests.unit.lint.linting import check
 
-
-@pytest.mark.parametrize(
-    "register",
-    [
-        "fd.Chain('c').add_node('n', node)",
-        "fastdur.chain.Chain('c').add_node('n', node)",
-        "Direct('c').add_node('n', fn=node)",
-        "make().add_node('n', node)",
-        "given(fd.Chain('c'))",
-        "annotated(unknown)",
-        "Flow('c')",
-        "Holder().build()",
-        "Holder().chain.add_node('n', node)",
-        "Holder().ready.add_node('n', node)",
-        "Holder.made().add_node('n', node)",
-        "fd.Chain('c').add_node('n', handlers['a'])",
-        "[fd.Chain('c').add_node(name, each) for name, each in handlers.items()]",
-        "loop()",
-        "fd.Chain('c').add_node('n', retried(node))",
-        "fd.Chain('c').add_node('n', functools.partial(node, 1))",
-        "fd.Chain('c').connect('a', 'b').add_node('n', node)",
-        "unpacked()",
-        "starred(*[node])",
-        "keywords(fn=node)",
-        "with_chain()",
-        "[build(node) for build in (given_fn,)]",
-        "fd.Chain('c').add_node('n', Node())",
-        "fd.Chain('c').add_node('n', Flow.as_node)",
-        "fd.Chain('c').add_node('n', carried)",
-        "global_chain()",
-        "fd.Chain('c').add_node('n', wrapper)",
-        "deep()",
-        "kept['a'].add_node('n', node)",
-        "fd.Chain('c').add_node('n', list(reversed([node]))[0])",
-        "fd.Chain('c').add_node('n', classy)",
-    ],
-)
-def test_a_node_is_found_however_it_is_handed_over(tmp_path, register):
-
-    found = report(
-        tmp_path,
-        f"""
-        import contextlib, functools, time
-        import fastdur as fd, fastdur, fastdur.chain
-        from fastdur import carry
-        from fastdur.chain import Chain as Direct
-
-        def node(state):
-            return {{"at": time.time()}}
-
+WAYS = {
+    "import as": "fd.Chain('c').add_node('n', node)",
+    "the module of the class": "fastdur.chain.Chain('c').add_node('n', node)",
+    "from the module": "Direct('c').add_node('n', fn=node)",
+    "a factory": """
         def make():
             return fd.Chain("c")
-
+        make().add_node("n", node)
+        """,
+    "a parameter": """
         def given(chain):
             chain.add_node("n", node)
-
-        def given_fn(fn):
-            fd.Chain("c").add_node("n", fn)
-
-        def annotated(chain: "fd.Chain | None"):
+        given(fd.Chain("c"))
+        """,
+    "an annotation": """
+        def annotated(chain: "fd.Chain | None", other: "no type(", third: node):
+            other.add_node("n", third.x)
             chain.add_node("n", node)
-
+        """,
+    "an annotated name": """
+        chain: fd.Chain
+        chain.add_node("n", node)
+        """,
+    "a subclass": """
         class Flow(fd.Chain):
             def __init__(self, name):
                 self.add_node("n", node)
-
-            def as_node(self, state):
-                return node(state)
-
+        """,
+    "an attribute": """
         class Holder:
-            kind = "x"
-
             def __init__(self):
                 self.chain = fd.Chain("c")
-
             def build(self):
                 self.chain.add_node("n", node)
-
+        """,
+    "an attribute of the class": """
+        class Holder:
+            chain = fd.Chain("c")
+        Holder().chain.add_node("n", node)
+        """,
+    "an attribute of a base": """
+        class Base:
+            chain = fd.Chain("c")
+        class Holder(Base):
+            pass
+        Holder().chain.add_node("n", node)
+        Holder.chain.nothing
+        """,
+    "a property": """
+        class Holder:
             @property
             def ready(self):
-                return self.chain
-
+                return fd.Chain("c")
+        Holder().ready.add_node("n", node)
+        """,
+    "a static method": """
+        class Holder:
             @staticmethod
             def made():
                 return fd.Chain("c")
-
-        class Node:
-            def __call__(self, state):
-                return node(state)
-
-        handlers = {{"a": node}}
-        kept = dict(a=fd.Chain("c"))
-        carried = carry(node)
-        classy = lambda state: node(state)
-
-        def loop():
-            chain = fd.Chain("c")
-            for name, each in (("n", node),):
-                chain = chain.add_node(name, each)
-
+        Holder().made().add_node("n", node)
+        Holder.made()
+        """,
+    "a class method": """
+        class Holder:
+            @classmethod
+            def made(cls):
+                return fd.Chain("c")
+        Holder.made().add_node("n", node)
+        """,
+    "a dict": "fd.Chain('c').add_node('n', {'a': node}['a'])",
+    "a comprehension": "[fd.Chain('c').add_node(name, each) for name, each in {'n': node}.items()]",
+    "comprehensions of every kind": """
+        kept = {name: each for name, each in [("n", node)]}
+        them = {each for each in kept.values()}
+        for one in (each for each in them):
+            fd.Chain("c").add_node("n", one)
+        """,
+    "a loop": """
+        chain = fd.Chain("c")
+        for name, each in (("n", node),):
+            chain = chain.add_node(name, each)
+        """,
+    "a decorator": """
         def retried(fn):
             @functools.wraps(fn)
             def again(*args):
                 return fn(*args)
             return again
-
-        @retried
+        fd.Chain("c").add_node("n", retried(node))
+        """,
+    "a decorated function": """
+        @unknown
         def wrapper(state):
             return node(state)
-
-        def unpacked():
-            (chain, [fn, *rest]), other = (fd.Chain("c"), (node, 1)), 2
-            chain.add_node("n", fn)
-
-        def starred(*fns):
-            fd.Chain("c").add_node("n", node)
-
-        def keywords(*, fn=None):
+        fd.Chain("c").add_node("n", wrapper)
+        """,
+    "partial": "fd.Chain('c').add_node('n', functools.partial(node, 1))",
+    "after an edge": "fd.Chain('c').connect('a', 'b').add_node('n', node)",
+    "unpacking": """
+        (chain, [fn, *rest]), other = (fd.Chain("c"), (node, 1)), 2
+        chain.add_node("n", fn)
+        """,
+    "unpacking a name": """
+        both = fd.Chain("c"), node
+        chain, *rest = both
+        chain.add_node("n", rest[0])
+        """,
+    "keywords": """
+        def keywords(*, fn=None, **more):
             fd.Chain("c").add_node("n", fn)
-
+        keywords(fn=node, other=1, **{})
+        """,
+    "a default": """
+        def default(fn=node):
+            fd.Chain("c").add_node("n", fn)
+        """,
+    "a generator that is a context": """
         @contextlib.contextmanager
         def opened():
             yield fd.Chain("c")
-
-        def with_chain():
-            with opened() as chain:
-                chain.add_node("n", node)
-
+        with opened() as chain:
+            chain.add_node("n", node)
+        """,
+    "an object that is called": """
+        class Node:
+            def __call__(self, state):
+                return node(state)
+        class Silent:
+            pass
+        fd.Chain("c").add_node("n", Node()).add_node("s", Silent()).add_node("m", time)
+        fd.Chain("c").add_node("x", Silent()())
+        """,
+    "a method": """
+        class Flow:
+            def step(self, state):
+                return node(state)
+        fd.Chain("c").add_node("n", Flow().step)
+        """,
+    "carry": "fd.Chain('c').add_node('n', carry(carry(node)))",
+    "global": """
         the_chain = None
-
-        def global_chain():
+        def build():
             global the_chain
             the_chain = fd.Chain("c")
             the_chain.add_node("n", node)
-
+        """,
+    "an inner function": """
         def deep():
             def inner():
                 return fd.Chain("c")
             if (chain := inner()):
                 chain.add_node("n", node)
+        """,
+    "a walrus in a comprehension": """
+        [chain := fd.Chain("c") for one in (1,)]
+        chain.add_node("n", node)
+        """,
+    "copies of a list": "fd.Chain('c').add_node('n', list(reversed([node]))[0])",
+    "a lambda with defaults": "fd.Chain('c').add_node('n', lambda state, a=1, *, fn=node: fn(state))",
+    "lists of lists": """
+        handlers = [[node], [print]] if unknown else [[node]]
+        fd.Chain("c").add_node("n", handlers[0])
+        """,
+}
 
-        {register}
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_node_is_found_however_it_is_handed_over(tmp_path, way):
+    head = """
+import contextlib, functools, time
+import fastdur as fd, fastdur, fastdur.chain
+from fastdur import carry
+from fastdur.chain import Chain as Direct
+
+def node(state):
+    return {"at": time.time()}  #: FDL03
+
+"""
+    check(tmp_path, head + dedent(WAYS[way]))
+
+
+def test_without_being_handed_over_a_function_is_no_node(tmp_path):
+    check(tmp_path, "import time\nfrom fastdur import Chain\ndef node(state):\n    return time.time()\n")
+
+
+def test_an_effect_that_is_a_method_is_recorded_too(tmp_path):
+    check(
+        tmp_path,
+        """
+        import requests
+        from dataclasses import dataclass
+        from fastdur import Chain, effect_key, idempotent
+
+        @dataclass
+        class Account:
+            client = requests.Session()
+
+            @idempotent(name="charge")
+            def charge(self, amount):
+                return self.client.post("u", headers={"key": effect_key()}).json()
+
+        def node(state):
+            account = Account()
+            account.client.post("u")  #: FDL02
+            account.charge.plain(1)
+            return {"id": account.charge(5)}
+
+        Chain("c").add_node("n", node)
         """,
     )
-    assert "FDL03" in {finding.code for finding in found.findings}
 
 
 def test_imports_lead_through_packages_and_reexports(tmp_path):
@@ -258,9 +326,10 @@ def test_what_goes_in_circles_comes_to_an_end(tmp_path):
                 return four(state)
 
             y = z = y
+            unknownDEEP()
 
             Chain("c").add_node("n", two).add_node("m", three).add_node("o", four)
-            """,
+            """.replace("DEEP", ".b" * 200),
             "b.py": """
             from a import *
             from a import two
@@ -361,7 +430,7 @@ def test_syntax_of_every_kind_is_read(tmp_path):
             free = lambda: 1
             k: int = 5
             def m():
-                nonlocal_ = 1
+                nonlocal missing
                 return K.free()
             def s(self, *, cls=None):
                 self.k = self.free
