@@ -8,19 +8,21 @@ and sync user functions in threads.
 from __future__ import annotations
 
 import os
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
-from fastdur._effects import AwaitEffect, EndEffect, Invoke, Release, RunEffect
-from fastdur._invoke import Invocation, arun_body, run_body
+from fastdur._effects import AwaitEffect, EndEffect, Invoke, Release, RunEffect, Transact
+from fastdur._invoke import Invocation, arun_body, run_body, run_in_transaction
 from fastdur._live import Snapshot
 from fastdur._memory import Memory
 from fastdur._storing import STORED
 from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
-from fastdur.errors import SimulatedCrash, StaleRun, StoreError
-from fastdur.scope import active
+from fastdur.checkpointers._cursor import alone
+from fastdur.errors import IdempotencyError, SimulatedCrash, StaleRun, StoreError
+from fastdur.scope import active, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -66,6 +68,7 @@ class Lifetime:
     """One call of start or resume in this process. Poison and closure belong to it, never to the store."""
 
     def __init__(self, execution_id: str, runner: str, store: Checkpointer, *, durable: bool, context: object) -> None:
+        alone("a run was started, read or changed")
         self.execution_id = execution_id
         self.runner = runner
         self.store = store
@@ -76,11 +79,13 @@ class Lifetime:
         self.memory = Memory()
         self.claim: Claim | None = None
         self.epoch = 0
+        self.recorded = False
+        """Whether effects are answered from records only."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False
         self._coming = ""
-        self._pid = os.getpid()
+        self._born = process.forks
         self._observers = observers_of(store)
         self._counts: dict[str, int] = {}
         self._snapshots: list[Snapshot] = []
@@ -151,9 +156,21 @@ class Lifetime:
             return Invocation(self, effect).run()
         if isinstance(effect, RunEffect):
             return run_body(effect)
+        if isinstance(effect, Transact):
+            return self._transact(effect)
         assert isinstance(effect, AwaitEffect), effect
         landed = self.memory.watch(effect.key, _nothing)
         return landed is None or landed.wait()
+
+    def _transact(self, effect: Transact) -> Any:
+        transact = getattr(self.store, "transact_idempotent", None)
+        if transact is None:
+            message = (
+                f"{effect.record.name}() is transactional, and {self.store.location} has no transactions for it; "
+                "give the chain an SQL store."
+            )
+            return None, IdempotencyError(message)
+        return transact(self.owned(), effect.record, partial(run_in_transaction, effect))
 
     async def _ado(self, effect: Effect[Any]) -> Any:
         if isinstance(effect, Invoke):
@@ -212,7 +229,7 @@ class Lifetime:
         """An ordered error: user code answers with it, anything else raises it."""
         if isinstance(effect, Invoke):
             return Invocation(self, effect).failed(error)
-        if isinstance(effect, RunEffect):
+        if isinstance(effect, (RunEffect, Transact)):
             return None, error
         raise error
 
@@ -242,7 +259,7 @@ class Lifetime:
 
     def owned(self) -> Claim:
         """The claim under which this lifetime writes. A child made by fork has none."""
-        if self._pid != os.getpid():
+        if self._born != process.forks:
             message = "A child made by fork owns no part of its parent's run; it writes nothing."
             raise StaleRun(message)
         assert self.claim is not None, "an effect that writes comes after the claim"
@@ -258,7 +275,7 @@ class Lifetime:
 
     def must_release(self) -> bool:
         """Whether the call has ended with a claim that no write gave up."""
-        return self.claim is not None and not self.poisoned and not self.at_work() and self._pid == os.getpid()
+        return self.claim is not None and not self.poisoned and not self.at_work() and self._born == process.forks
 
     def at_work(self) -> bool:
         """Whether a call of user code, or an effect, still executes although its node has ended."""

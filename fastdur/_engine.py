@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
-from fastdur._effects import Answer, Append, Cancel, Decide, History, Invoke, Look, Row, Start, Take
+from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
 from fastdur._reentry import (
     Entry,
     Request,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
     from fastdur.records import Checkpoint, Question, Resume, Status
+    from fastdur.scope import Parent
 
     Steps = Generator[Effect[Any], Any, "Ended"]
 
@@ -66,16 +67,20 @@ def start(root: Machine, execution_id: str, data: State) -> Steps:
     return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
 
 
-def start_child(root: Machine, execution_id: str, data: State, parent_id: str, parent_path: str) -> Steps:
+def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -> Steps:
     """Begin a run inside a node, or go on with the one that this node began before: however far it got.
 
-    Finished or paused, its result is the recorded one; crashed or failed, it is carried on.
+    Finished or paused, its result is the recorded one; crashed or failed, it is carried on; cancelled with its parent,
+    it is reopened with it.
     """
+    of = parent.execution_id, parent.path
     try:
-        yield from Start(execution_id, root.name, root.kind, root.graph(), data, parent_id, parent_path)
+        yield from Start(
+            execution_id, root.name, root.kind, root.graph(), data, *of, parent.token, recorded=parent.recorded
+        )
     except RunExists:
         reading = yield from Look(execution_id)
-        if (reading.head.parent_id, reading.head.parent_address) != (parent_id, parent_path):
+        if (reading.head.parent_id, reading.head.parent_address) != of:
             raise
     else:
         return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
@@ -84,7 +89,9 @@ def start_child(root: Machine, execution_id: str, data: State, parent_id: str, p
         return Ended(stored_result(execution_id, "completed", frame))
     if reading.head.status == "paused":
         return (yield from _paused(root, execution_id, frame, reading.last))
-    return (yield from resume(root, Request(execution_id)))
+    with_it = reading.last is not None and reading.last.extra.get("cancelled_with") == parent.execution_id
+    reopen = with_it and reading.head.status == "cancelled"
+    return (yield from resume(root, Request(execution_id, reopen=reopen)))
 
 
 def resume(root: Machine, request: Request) -> Steps:
@@ -101,12 +108,12 @@ def resume(root: Machine, request: Request) -> Steps:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
-            frame = _modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
+            frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
             row = _answer_row(root, entry.trail, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
         else:
-            frame = _modified(entry.frame, request.modified or {})
+            frame = modified(entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
             if not (yield from Take(reading.head, opened, newer)):
                 continue
@@ -128,23 +135,6 @@ def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any,
         answered = with_leaf(entry.trail, with_answer(entry.trail, value))
         row = _answer_row(None, entry.trail, entry.question, value, answered)
         if (yield from Decide(reading.head, entry.question.id, row, status_of(answered))):
-            return
-
-
-def cancel(execution_id: str) -> Generator[Effect[Any], Any, None]:
-    """End a run from outside: its owner is fenced, its questions are withdrawn. Again is the same as once."""
-    while True:
-        reading = yield from Look(execution_id)
-        frame = newest_frame(reading, None)
-        if reading.head.status == "cancelled":
-            return
-        if reading.head.status == "completed":
-            message = f"Run {execution_id!r} has completed; there is nothing left to cancel."
-            raise AlreadyResumed(message, stored_result(execution_id, "completed", frame))
-        extra: dict[str, Frozen] = {"reason": "cancelled", "error": "cancelled"}
-        path_so_far = reading.last.agent_path if reading.last else ""
-        row = Row("run_end", -1, "run_end", "failed", frame, path_so_far, extra)
-        if (yield from Cancel(reading.head, row)):
             return
 
 
@@ -238,7 +228,7 @@ def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
     return Row(node, -1, "resumed", "resumed", frame, agent_path(root, trail), extra)
 
 
-def _modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
+def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
     """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
     trail = due_trail(frame)
     if not changes or trail is None:
@@ -286,7 +276,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
                     held = _node_row(root, trail, step, outcome.notes, frame, held)
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
-            kept = yield from _stored(root, execution_id, held, status_of(frame))
+            kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
             if isinstance(kept, Ended):
                 return kept
             held, pause = None, kept

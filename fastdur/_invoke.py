@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from fastdur._codec import joined
+from fastdur._codec import freeze, joined
+from fastdur._failures import uncommitted
 from fastdur._functions import discard, is_async, said
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._steps import Asked, Done, Failed
@@ -21,6 +23,7 @@ from fastdur.errors import (
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
+    NotStorable,
     SimulatedCrash,
 )
 from fastdur.scope import NodeCall, Scope, current
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from fastdur._drivers import Lifetime
-    from fastdur._effects import Invoke, RunEffect
+    from fastdur._effects import Invoke, RunEffect, Transact
+    from fastdur.records import EffectRecord
 
 
 class Invocation:
@@ -247,6 +251,25 @@ def run_body(effect: RunEffect) -> Outcome:
         discard(value)
         return None, NodeIsAsync(f"{effect.record.name}() returned a coroutine; decorate an `async def`, and await it")
     return value, None
+
+
+def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
+    """Run the body of an effect on an open transaction; its record where it returned. Raises what it raises."""
+    scope = current.get()
+    assert scope, "an effect runs inside a node"
+    record = effect.record
+    token = current.set(Scope(scope.node, record))
+    try:
+        value = effect.fn(*effect.args, **effect.kwargs)
+    finally:
+        current.reset(token)
+    if scope.node.host.poisoned:
+        scope.node.check()
+    try:
+        return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
+    except NotStorable as error:
+        discard(value)
+        raise uncommitted(error) from error
 
 
 async def arun_body(effect: RunEffect) -> Outcome:

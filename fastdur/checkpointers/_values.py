@@ -104,7 +104,7 @@ def effect(stored: Stored) -> EffectRecord:
 def execution(stored: Stored) -> Execution:
     """Return the head of these columns."""
     execution_id, run, runner, kind, status, seq, epoch, token, owner, live, graph, start_input, *rest = stored
-    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated = rest
+    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated, recorded = rest
     return Execution(
         unplain(execution_id),
         run,
@@ -124,4 +124,5 @@ def execution(stored: Stored) -> Execution:
         unplain_or_none(parent_checkpoint_id),
         created,
         updated,
+        bool(recorded),
     )

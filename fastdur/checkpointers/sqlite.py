@@ -7,15 +7,17 @@ import os
 import sqlite3
 import weakref
 from contextlib import ExitStack
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from fastdur.checkpointers._cursor import TransactionCursor
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import SCHEMA, Dialect, Sql
 from fastdur.checkpointers._sqlite_file import (
     APPLICATION_ID,
     BUSY,
     create,
+    faulty,
     lost,
     place_of,
     probe,
@@ -49,6 +51,7 @@ _SQL: Final = Sql(
 # has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
 _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
+_SHORTEN_BY: Final = 200
 
 
 class _Connection:
@@ -60,11 +63,11 @@ class _Connection:
         self.driver = driver
         self.execute = driver.execute
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         execute = self.execute
         first = True
         for sql, values in pieces:
-            if execute(sql, values).rowcount != 1 and first:
+            if execute(sql, values).rowcount != heads and first:
                 return False
             first = False
         return True
@@ -74,6 +77,16 @@ class _Connection:
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         return self.execute(sql, values).fetchall()
+
+    def cursor(self) -> TransactionCursor:
+        return TransactionCursor(self.driver.cursor(), sqlite3.Error, faulty, self._spoilt)
+
+    def _spoilt(self) -> str | None:
+        try:
+            inside = self.driver.in_transaction
+        except sqlite3.ProgrammingError:  # it was closed
+            return "The process has forked in the body, and so lost the transaction"
+        return None if inside else "The database has rolled the transaction back after an error"
 
 
 class _Kept:
@@ -91,6 +104,14 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
+
+
+def _shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -130,19 +151,26 @@ class SQLiteCheckpointer(Store):
         """The absolute path of the file, or `:memory:`."""
         return self._path
 
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
         with self._turns, self._reading:
             self._kept.close()
 
     # -- one transaction ---------------------------------------------------------------------------------------------
 
     def _write_once(self, work: Callable[[Session], T]) -> T:
-        return self._turns.run(work)
+        return self._turns.run(work, self.busy_bound)
+
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        with self._turns.kept(self.busy_bound):
+            self._alone = get_ident()
+            try:
+                return self._perform(work)
+            finally:
+                self._alone = None
 
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:
-            return self._turns.run(work)
+            return self._turns.run(work, self.busy_bound)
         if self._kept.writer is not None and self._moved():
             self.rest()
         if self._kept.writer is None:
@@ -230,6 +258,16 @@ class SQLiteCheckpointer(Store):
             self._kept.writer.driver.close()
             self._kept.writer = None
 
+    # -- space -------------------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
+
+        A file that was made without this ability keeps them for what comes next.
+        """
+        while self._write(_shorten):
+            pass
+
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connect(self) -> _Connection:
@@ -269,6 +307,8 @@ class SQLiteCheckpointer(Store):
     def _prepare(self, connection: _Connection, version: int) -> None:
         execute = connection.execute
         execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        if not version:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded before there are tables only
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             message = f"The file system of {self._path} cannot hold a write-ahead log; put the store on a local disk."
@@ -286,8 +326,12 @@ class SQLiteCheckpointer(Store):
     # -- fork --------------------------------------------------------------------------------------------------------
 
     def before_fork(self, held: ExitStack) -> None:
-        """Keep everybody away until `held` is closed, and close what must not cross the fork."""
-        held.enter_context(self._turns)
+        """Keep everybody away until `held` is closed, and close what must not cross the fork.
+
+        The body of a transactional effect that forks has the turn already, and loses its transaction.
+        """
+        if self._alone != get_ident():
+            held.enter_context(self._turns)
         held.enter_context(self._reading)
         if not self._memory:
             self._kept.close()
@@ -297,6 +341,7 @@ class SQLiteCheckpointer(Store):
         self._forked = self._memory and (self._forked or self._kept.writer is not None)
         _inherited.append(self._kept.writer)
         self._kept.writer = None
+        self._alone = None
         self._turns = Turns(self._perform, self._apart)
         self._reading = Lock()
         self._forget()

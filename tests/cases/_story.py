@@ -189,9 +189,12 @@ def two_levels_with_bad_input(world, store):
     )
 
 
+PACKAGE = [before + name for name in ("decide", "cancel", "delete_execution", "prune") for before in ("", "a")]
+
+
 def package(_world, store):
     """The functions of the package, as if they were methods of a chain on this store."""
-    methods = {name: partial(getattr(fastdur, name), checkpointer=store) for name in ("decide", "adecide")}
+    methods = {name: partial(getattr(fastdur, name), checkpointer=store) for name in PACKAGE}
     return SimpleNamespace(**methods)
 
 
@@ -310,3 +313,24 @@ def catching(world, store):
     chain = Chain("catching", checkpointer=store).add_node("a", world.step("a"))
     chain.add_node("b", awaited if world.flavour == "async" else b).add_node("c", world.step("c", pays=True))
     return chain.connect("a", "b").connect("b", "c")
+
+
+def calling(world, store):
+    """A node that starts a run of its own, which pays and asks; then a node that asks."""
+    child = line(world, store, "child", x={"pays": True}, y={"asks": ("child?",)})
+
+    def call(state):
+        world.mark("call")
+        return {"path": [*state.get("path", ()), "call"], "child": child.execute({}).status}
+
+    async def acall(state):
+        world.mark("call")
+        return {"path": [*state.get("path", ()), "call"], "child": (await child.aexecute({})).status}
+
+    chain = Chain("calling", checkpointer=store).add_node("call", acall if world.flavour == "async" else call)
+    return chain.add_node("b", world.step("b", asks=("ok?",))).connect("call", "b")
+
+
+def called(world, store):
+    """The run that the node of `calling` starts, by itself."""
+    return line(world, store, "child", x={"pays": True}, y={"asks": ("child?",)})

@@ -13,7 +13,8 @@ from fastdur import (
     StoreCorrupt,
     UnknownInterrupt,
 )
-from fastdur._engine import cancel, decide_only, due_step, newest_frame, read, resume, start, walk
+from fastdur._ending import cancel
+from fastdur._engine import decide_only, due_step, newest_frame, read, resume, start, walk
 from fastdur._reentry import Request
 from fastdur._steps import Asked, Done, Failed, Return
 from tests.unit.by_hand import NO, RUN, YES, chain, done, frame, kept, play, question, reading, row
@@ -606,17 +607,19 @@ def test_the_same_decision_again_changes_nothing():
 
 def test_a_run_is_cancelled_with_a_marker_and_cancelled_once():
     seen = stands(PAUSED, "paused")
-    result, effects = play(cancel(RUN), ("look", seen), ("cancel", False), ("look", seen), ("cancel", True))
+    result, effects = play(
+        cancel(RUN), ("look", seen), ("cancel", False), ("look", seen), ("cancel", True), ("children", [])
+    )
     assert result is None
     marker = effects[3].row
     assert (marker.node_id, marker.step_type, marker.status) == ("run_end", "run_end", "failed")
     assert marker.extra == {"reason": "cancelled", "error": "cancelled"}
     assert (marker.frames, marker.agent_path) == (PAUSED, "chain:c")
-    play(cancel(RUN), ("look", stands(PAUSED, "cancelled")))
+    play(cancel(RUN), ("look", stands(PAUSED, "cancelled")), ("children", []))
 
 
 def test_a_run_without_a_row_can_be_cancelled():
-    _, effects = play(cancel(RUN), ("look", reading(input={"n": 1})), ("cancel", True))
+    _, effects = play(cancel(RUN), ("look", reading(input={"n": 1})), ("cancel", True), ("children", []))
     assert (effects[1].row.frames, effects[1].row.agent_path) == (frame({"n": 1}), "")
 
 
