@@ -19,7 +19,8 @@ RUN = "r"
 _OTHERS = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {rows})"
 _FILL = (
     """INSERT INTO {t}executions (run, execution_id, runner, kind, start_token, created_at, status, epoch, seq,
-    attempts, updated_at) {others} SELECT 1000 + n, 'other ' || n, 'other', 'chain', '', 1, 'completed', 1, 1, 0, 1 FROM n""",
+    attempts, updated_at) {others} SELECT 1000 + n, 'other ' || n, 'other', 'chain', '', 1, 'completed', 1, 1, 0, 1
+    FROM n""",
     "INSERT INTO {t}starts (run, graph, input) {others} SELECT 1000 + n, '{{}}', 'null' FROM n",
     """INSERT INTO {t}checkpoints (id, nonce, node_id, node_index, step_type, status, agent_path, base, size, body,
     created_at, format) {others} SELECT (1000 + n) * 4294967296 + 1, 'x', 'n', 1, 'node', 'completed', '', 1, 2, '{{}}',

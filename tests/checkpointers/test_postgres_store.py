@@ -335,15 +335,15 @@ def filled(admin, rows):
     """Rows, questions and effects of other runs."""
     texts = {
         "executions (execution_id, runner, kind, start_token, created_at, status, epoch, seq, attempts, updated_at)": (
-            "'other ' || n, 'o', 'chain', '', 1, 'paused', 1, 1, 0, 1 FROM generate_series(1, %s) AS n"
+            "'other ' || n, 'o', 'chain', '', 1, 'completed', 1, 1, 0, 1 FROM generate_series(1, %s) AS n"
         ),
-        "starts": "run, '{}', 'null' FROM executions WHERE run > 1",
-        "checkpoints": "run << 32 | 1, '', 'n', 1, '', '', '', 1, 2, '{}', NULL, NULL, 1, 1 FROM executions WHERE run > 1",
+        "starts": "run, '{}', 'null' FROM executions WHERE runner = 'o'",
+        "checkpoints": "run << 32 | 1, '', 'n', 1, '', '', '', 1, 2, '{}', NULL, NULL, 1, 1 FROM executions WHERE runner = 'o'",
         "pending_interrupts (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at)": (
-            "run, 'a', 'r', 'n', '', 'null', '', 1 FROM executions WHERE run > 1"
+            "run, 'a', 'r', 'n', '', 'null', '', 1 FROM executions WHERE runner = 'o'"
         ),
         "idempotency_cache (run, key, name, args, status, attempt, path, result, error, epoch)": (
-            "run, 'k', '', '', 'done', '', '', 'null', 'null', 1 FROM executions WHERE run > 1"
+            "run, 'k', '', '', 'done', '', '', 'null', 'null', 1 FROM executions WHERE runner = 'o'"
         ),
     }
     for into, chosen in texts.items():
@@ -406,6 +406,8 @@ def test_what_is_looked_up_or_written_is_found_through_an_index_whatever_else_is
         store.list_pending_interrupts("r")
         store.list_pending_interrupts(limit=5)
         store.list_executions(limit=5)
+        store.list_executions(unfinished=True, limit=5)
+        store.list_executions(unfinished=True, runner="flow")
     admin.execute(f"SET search_path = {store.location.rpartition('/')[2]}")
     filled(admin, 20_000)
     known = dict(said)
