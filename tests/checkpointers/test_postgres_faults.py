@@ -313,6 +313,39 @@ def test_who_waits_for_one_more_connection_gets_it_as_soon_as_the_server_gives_o
             first.join()
 
 
+@pytest.mark.case("S65")
+def test_of_many_writes_at_once_the_one_that_the_server_refuses_leaves_nothing_and_the_others_are_whole(
+    postgres_checkpointer,
+):
+    """Wrong: a row without its question, or somebody else's write that goes down with it."""
+    store = postgres_checkpointer
+    claims = [start(store, f"r{n}") for n in range(8)]
+    together, came = threading.Barrier(8), {}
+
+    def work(number, claim):
+        asked = row(claim, step_type="hitl_pause", status="interrupted", node_index=1 << 70 if number == 3 else 1)
+        store.begin_idempotent(claim, effect())
+        together.wait()
+        try:
+            store.record_interrupt(
+                claim, asked, [question(claim, "a#1/1"), question(claim, "a#1/2")], "paused", keep=True
+            )
+        except OverflowError:
+            came[number] = "refused"
+        store.put_idempotent(claim, effect(status="done"))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(claims)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert came == {3: "refused"}
+    for number in range(8):
+        stored = len(store.list(f"r{number}")), len(store.list_pending_interrupts(f"r{number}"))
+        assert stored == ((0, 0) if number == 3 else (1, 2))
+        assert [each.status for each in store.list_idempotent(f"r{number}")] == ["done"]
+
+
 def made(code, text="told"):
     """A driver's error as the server sends it."""
     return psycopg.errors.lookup(code)(text)
