@@ -40,6 +40,9 @@ class Declared:
         if name is not None and (type(name) is not str or not name):
             message = f"name={name!r} of an effect is no name; give a non-empty str"
             raise TypeError(message)
+        if key_fn is not None and not callable(key_fn):
+            message = f"key_fn={key_fn!r} is no function of the arguments"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
