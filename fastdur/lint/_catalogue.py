@@ -161,7 +161,9 @@ MUTATORS = frozenset(
 )
 """Methods that change a list, dict, set or deque."""
 
-ASKING_RUN = frozenset({"fastdur.interrupt", "fastdur.effect_key", "fastdur.execution_id", "fastdur.fence"})
+ASKING_RUN = frozenset(
+    f"fastdur.{name}" for name in ("interrupt", "effect_key", "execution_id", "fence", "transaction")
+)
 """Calls that need to know the run they are in."""
 
 BUILTINS = frozenset(
@@ -199,7 +201,7 @@ CONTAINERS = frozenset(
 WITHOUT_RESULT = frozenset({"builtins.next", "builtins.getattr", "builtins.min", "builtins.max"})
 
 _EXACT = (
-    "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence}",
+    "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence,transaction}",
     "fastdur.{InterruptSignal,chain,errors,scope}",
     f"builtins.{{{','.join(sorted(BUILTINS))}}}",
     "functools.{partial,wraps()}",
@@ -256,7 +258,7 @@ def _spelled(line: str) -> list[str]:
 
 
 _FASTDUR = re.compile(
-    r"fastdur\.(?:\w+\.)+(?=(?:Chain|interrupt|idempotent|carry|effect_key|execution_id|fence|\w*Signal)\b)"
+    r"fastdur\.(?:\w+\.)+(?=(?:Chain|interrupt|idempotent|carry|effect_key|execution_id|fence|transaction|\w*Signal)\b)"
 )
 _SAME = {
     "requests.sessions.Session": "requests.Session",

@@ -9,6 +9,7 @@ from fastdur.lint import _catalogue as catalogue
 from fastdur.lint import _check_nodes as nodes
 from fastdur.lint._findings import Finding
 from fastdur.lint._graph import Root, place
+from fastdur.lint._libraries import INSERT
 from fastdur.lint._values import Assigned, Class, Instance, Name, Opaque, Parameter
 from fastdur.lint._walk import said, visits
 
@@ -28,6 +29,7 @@ def check(graph: Graph) -> Iterator[Finding]:
         root = Root(effect.of, "effect", f"effect {name!r}")
         yield from nodes.in_effect(graph, root)
         yield from _asking(graph, root)
+        yield from _in_transaction(graph, root, options)
         yield from _named(effect, options, root)
         yield from _provider(graph, root, options)
         yield from _result(graph, effect, root)
@@ -63,6 +65,28 @@ def _asking(graph: Graph, root: Root) -> Iterator[Finding]:
                 way = visit.to(site.call, "interrupt")
                 text = f"{root.label} asks with interrupt(), which only a node may.{said(way)}"
                 yield Finding(visit.at(site.call), "FDL05", text, way)
+
+
+def _in_transaction(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterator[Finding]:
+    """Effects inside a transactional one, and `transaction()` outside of all of them."""
+    transactional = _is_transactional(options)
+    for visit in visits(graph, root):
+        for site in graph.sites(visit.function, visit.env):
+            way = visit.to(site.call, "")
+            if transactional and site.effects:
+                text = (
+                    f"{root.label} is transactional and calls {site.effects[0].of.name}(), another effect.{said(way)}"
+                )
+                yield Finding(visit.at(site.call), "FDL05", text, way)
+            if not transactional and "fastdur.transaction" in site.names:
+                text = f"{root.label} asks for transaction() and is not transactional.{said(way)}"
+                yield Finding(visit.at(site.call), "FDL05", text, way)
+
+
+def _is_transactional(options: dict[str, ast.expr]) -> bool:
+    """Whether it is, or may be: what is worked out counts as yes."""
+    given = options.get("transactional")
+    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
 
 def _changing(graph: Graph, root: Root) -> Iterator[Finding]:
@@ -114,22 +138,24 @@ def _head(function: Function) -> ast.AST:
 # -- the provider ------------------------------------------------------------------------------------------------------
 
 
+_KEYS = {"fastdur.effect_key", "fastdur.execution_id", "fastdur.fence"}
 _TOLD = ("idempot", "clienttoken", "client_token", "request_id", "requestid", "deduplication", "dedup")
 
 
 def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterator[Finding]:
     """A provider that cannot tell a repeat from a second call, where nobody has said what is to become of one."""
-    if "on_unknown" in options or "transactional" in options:
+    if "on_unknown" in options:
         return
+    recorded = (INSERT,) if _is_transactional(options) else ()
     found: list[Finding] = []
     for visit in visits(graph, root):
         if visit.anchor is None and _tells(visit.function):
             return
         for site in graph.sites(visit.function, visit.env):
-            if catalogue.ASKING_RUN & set(site.names):
+            if _KEYS & set(site.names):
                 return
             kind = nodes.kind_of(graph, site)
-            if kind is not None and kind[0].repeats:
+            if kind is not None and kind[0].repeats and kind[0] not in recorded:
                 way = visit.to(site.call, kind[1])
                 text = f"{root.label} {kind[0].does} ({kind[1]}) without effect_key(): after a crash, again."
                 found.append(Finding(visit.at(site.call), "FDL10", text + said(way), way))

@@ -163,9 +163,10 @@ def _misplaced(visit: Visit, site: Site) -> Iterator[Finding]:
     if "fastdur.interrupt" in site.names and visit.root.kind in ("route", "input"):
         text = f"{visit.root.label} asks with interrupt(), which only a node may.{said(way)}"
         yield Finding(visit.at(site.call), "FDL05", text, way)
-    if "fastdur.effect_key" in site.names:
-        text = f"{visit.root.label} asks for effect_key() outside of an effect.{said(way)}"
-        yield Finding(visit.at(site.call), "FDL05", text, way)
+    for name, place in (("effect_key", "an effect"), ("transaction", "a transactional effect")):
+        if f"fastdur.{name}" in site.names:
+            text = f"{visit.root.label} asks for {name}() outside of {place}.{said(way)}"
+            yield Finding(visit.at(site.call), "FDL05", text, way)
 
 
 # -- threads and tasks -------------------------------------------------------------------------------------------------
