@@ -149,7 +149,7 @@ def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterato
     recorded = (INSERT,) if _is_transactional(options) else ()
     found: list[Finding] = []
     for visit in visits(graph, root):
-        if visit.anchor is None and _tells(visit.function):
+        if visit.function.module is root.function.module and _tells(visit.function):
             return
         for site in graph.sites(visit.function, visit.env):
             if _KEYS & set(site.names):

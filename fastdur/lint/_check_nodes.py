@@ -47,7 +47,7 @@ def kind_of(graph: Graph, site: Site) -> tuple[Kind, str] | None:
     if declared is not None:
         return DECLARED, declared
     for name in site.names:
-        kind = catalogue.effect_kind(name, site.call)
+        kind = catalogue.effect_kind(name, site.call, graph.methods(site, name))
         if kind is not None:
             return kind, pretty(name)
     if isinstance(site.call.func, ast.Attribute) and site.call.func.attr in catalogue.EXECUTES and site.call.args:
@@ -107,7 +107,7 @@ def _effects(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
 
 def _reads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
     for name in site.names:
-        what = catalogue.read_kind(name, site.call)
+        what = catalogue.read_kind(name, site.call, graph.methods(site, name))
         if what is None or _only_logged(site.call, site.scope) or _is_own_dice(graph.evaluator, name, site):
             continue
         way = visit.to(site.call, pretty(name))

@@ -102,6 +102,13 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A text that is followed because it decides what a request does: `GET`, `POST`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A container, with what may be in it."""
 
@@ -126,7 +133,7 @@ class Module:
     defined: dict[ast.AST, Function] = field(default_factory=dict["ast.AST", Function])
 
 
-Value = Name | Function | Class | Instance | Bound | Effect | Carried | Items | Module
+Value = Name | Function | Class | Instance | Bound | Effect | Carried | Items | Module | Text
 Values = frozenset[Value]
 NOTHING: Values = frozenset()
 

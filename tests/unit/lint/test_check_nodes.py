@@ -642,6 +642,66 @@ def test_the_configuration_names_further_effects_and_nodes(tmp_path):
     )
 
 
+def test_the_method_of_a_request_is_followed_to_where_it_is_said(tmp_path):
+    check(
+        tmp_path,
+        """
+        import requests
+        from fastdur import Chain, idempotent
+
+        def ask(method, path):
+            return requests.request(method, path).json()
+
+        @idempotent(name="charge", on_unknown="raise")
+        def charge():
+            return ask("POST", "u")
+
+        @idempotent(name="look")
+        def look():
+            return ask("GET", "u")
+
+        @idempotent(name="set")
+        def put():
+            return ask("PUT", "u")
+
+        def node(state):
+            look(), charge(), put()
+            ask(state["method"], "u")  #: FDL02
+            ask("POST", "u")  #: FDL02
+            return {"n": ask("GET", "u")}  #: FDL03
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+
+
+def test_a_helper_that_effects_call_too_is_not_blamed(tmp_path):
+    check(
+        tmp_path,
+        """
+        import requests
+        from fastdur import Chain, effect_key, idempotent
+
+        def post(key):
+            return requests.post("u", headers={"key": key}).json()
+
+        @idempotent(name="right")
+        def right():
+            return post(effect_key())
+
+        @idempotent(name="wrong")
+        def wrong():
+            return post(None)  #: FDL10
+
+        def node(state):
+            right(), wrong()
+            return {"n": post(None)}  #: FDL02
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+
+
 def test_a_helper_is_judged_for_each_of_its_callers(tmp_path):
     check(
         tmp_path,
