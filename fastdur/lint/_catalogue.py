@@ -349,6 +349,11 @@ _UPSERT = re.compile(r"ON\s+CONFLICT|ON\s+DUPLICATE|\bOR\s+(?:IGNORE|REPLACE)\b|
 EXECUTES = frozenset({"execute", "executemany", "executescript", "execute_async"})
 
 
+def is_statement(text: str) -> bool:
+    """Whether a text is a statement that changes something."""
+    return _STATEMENT.match(text) is not None
+
+
 def sql_kind(text: str) -> Kind | None:
     """Which kind of effect a statement is; one that may be repeated as it is written is none: `ON CONFLICT`."""
     found = _STATEMENT.match(text)

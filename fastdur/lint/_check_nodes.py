@@ -10,7 +10,7 @@ from fastdur.lint._findings import Finding
 from fastdur.lint._graph import effect_of
 from fastdur.lint._libraries import DECLARED
 from fastdur.lint._order import own_nodes
-from fastdur.lint._values import Assigned, Carried, Function
+from fastdur.lint._values import Assigned, Carried, Function, Text
 from fastdur.lint._walk import is_followed, said, visits
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ def kind_of(graph: Graph, site: Site) -> tuple[Kind, str] | None:
         if kind is not None:
             return kind, pretty(name)
     if isinstance(site.call.func, ast.Attribute) and site.call.func.attr in catalogue.EXECUTES and site.call.args:
-        for text in _texts(site.call.args[0], site.scope):
+        statement = site.call.args[0]
+        followed = graph.evaluator.values(statement, site.scope, site.env)
+        texts = sorted(each.text for each in followed if isinstance(each, Text))
+        for text in texts or _texts(statement, site.scope):
             kind = catalogue.sql_kind(text)
             if kind is not None:
                 return kind, f".{site.call.func.attr}({' '.join(text.split()[:3])} ...)"

@@ -167,8 +167,8 @@ class Evaluator:
                 return union(
                     self._result(callee, expression, scope, env) for callee in self.values(expression.func, scope, env)
                 )
-            case ast.Constant(value=str(text)) if text.upper() in catalogue.METHODS:
-                return frozenset({Text(text.upper())})
+            case ast.Constant(value=str(text)) if text.upper() in catalogue.METHODS or catalogue.is_statement(text):
+                return frozenset({Text(text)})
             case ast.Lambda():
                 return frozenset({scope.module.defined[expression]})
             case ast.Await(value=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
@@ -305,7 +305,7 @@ class Evaluator:
                 return self._of_class(value, attr)
             case Instance(of=cls):
                 return self._of_instance(cls, attr)
-            case Items():
+            case Items() | Text():
                 return frozenset({value})
             case Effect() | Bound(of=Effect()) if attr == "plain":
                 return NOTHING  # unrecorded on purpose
@@ -361,6 +361,8 @@ class Evaluator:
                 return frozenset({Instance(callee)})
             case Items(of=held):
                 return held | {callee}
+            case Text():
+                return frozenset({callee})
             case _:
                 pass
         target = self.target(callee)

@@ -215,7 +215,7 @@ class Graph:
         """The methods that a request may have, as far as they are written down."""
         said = catalogue.method_of(dotted, site.call)
         values = NOTHING if said is None else self.evaluator.values(said, site.scope, site.env)
-        return frozenset(value.text for value in values if isinstance(value, Text))
+        return frozenset(value.text.upper() for value in values if isinstance(value, Text))
 
     # -- questions -----------------------------------------------------------------------------------------------------
 

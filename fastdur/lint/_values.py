@@ -103,7 +103,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text that is followed because it decides what a request does: `GET`, `POST`."""
+    """A text that is followed because it decides what a call does: the method of a request, a statement of SQL."""
 
     text: str
 

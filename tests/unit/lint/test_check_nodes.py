@@ -675,6 +675,44 @@ def test_the_method_of_a_request_is_followed_to_where_it_is_said(tmp_path):
     )
 
 
+def test_a_statement_is_followed_to_where_it_is_written(tmp_path):
+    check(
+        tmp_path,
+        """
+        import sqlite3
+        from fastdur import Chain, effect_key, idempotent
+
+        ONCE = "INSERT INTO t (n, key) VALUES (?, ?) ON CONFLICT (key) DO NOTHING"
+        PLAIN = "INSERT INTO t (n) VALUES (?)"
+
+        class Shop:
+            def run(self, statement, *values):
+                with sqlite3.connect("f") as connection:
+                    connection.execute(self.said(statement), values)
+
+            def said(self, statement):
+                return statement.replace("?", "%s")
+
+        shop = Shop()
+
+        @idempotent(name="right")
+        def right(n):
+            shop.run(ONCE, n, effect_key())
+
+        @idempotent(name="wrong")
+        def wrong(n):
+            shop.run(PLAIN, n)  #: FDL10
+
+        def node(state):
+            shop.run(ONCE, 1, 2)
+            shop.run(PLAIN, 1)  #: FDL02
+            right(1), wrong(1)
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+
+
 def test_a_helper_that_effects_call_too_is_not_blamed(tmp_path):
     check(
         tmp_path,
