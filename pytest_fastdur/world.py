@@ -170,9 +170,9 @@ class World:
         tallies = {} if self.story.ledger is None else self.story.ledger.tallies()
         if any(entry.key == effect.key for tally in tallies.values() for entry in tally.entries):
             return True
-        body = f"effect {effect.name.rpartition('.')[2]}@{_address(effect.path)}"
+        body = (effect.execution_id, effect.key)
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
-        return any(event.kind == "RunEffect" and body in event.name for event in events)
+        return any(event.body == body for event in events)
 
     def _look(self) -> None:
         try:
