@@ -10,7 +10,7 @@ from fastdur.lint._findings import Finding
 from fastdur.lint._graph import effect_of
 from fastdur.lint._libraries import DECLARED
 from fastdur.lint._order import own_nodes
-from fastdur.lint._values import Assigned, Carried, Function, Text
+from fastdur.lint._values import Assigned, Carried, Function, Parameter, Text
 from fastdur.lint._walk import is_followed, said, visits
 
 if TYPE_CHECKING:
@@ -184,18 +184,27 @@ def threads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
     if in_thread is None and in_process is None:
         return
     for value in (*site.call.args, *(keyword.value for keyword in site.call.keywords)):
-        lost = _lost(graph, value, site.scope, carried=in_process is None)
+        lost = _lost(graph, value, site, carried=in_process is None)
         if lost:
             where = pretty(in_process or in_thread or "")
             kind = "another process" if in_process else "a thread"
             way = visit.to(site.call, where)
             text = f"{visit.root.label} hands {lost} to {kind} ({where}) that does not know the run.{said(way)}"
-            yield Finding(visit.at(site.call), "FDL14", text, way)
+            given = isinstance(value, ast.Name) and _is_parameter(visit, value, site.scope)
+            yield Finding(visit.way[-1].place if given else visit.at(site.call), "FDL14", text, way)
 
 
-def _lost(graph: Graph, value: ast.expr, scope: Scope, *, carried: bool) -> str:
+def _is_parameter(visit: Visit, name: ast.Name, scope: Scope) -> bool:
+    """Whether the function was handed what the name stands for: then whoever handed it over is to blame."""
+    home = scope.home_of(name.id)
+    bindings = home.names.get(name.id, ()) if home is not None else ()
+    handed = any(isinstance(each, Parameter) and each.of is visit.function for each in bindings)
+    return handed and visit.anchor is None and len(visit.way) > 1
+
+
+def _lost(graph: Graph, value: ast.expr, site: Site, *, carried: bool) -> str:
     """The name of a function that needs its run and would not know it."""
-    for each in graph.evaluator.values(value, scope):
+    for each in graph.evaluator.values(value, site.scope, site.env):
         if isinstance(each, Carried) and carried:
             continue
         target = graph.evaluator.target(each)

@@ -555,6 +555,27 @@ def test_a_thread_needs_carry_where_it_needs_its_run(tmp_path):
     assert "to another process (concurrent.futures.ProcessPoolExecutor.submit)" in messages[3]
 
 
+def test_a_helper_that_starts_threads_is_not_blamed_for_what_it_is_handed(tmp_path):
+    check(
+        tmp_path,
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from fastdur import Chain, carry, idempotent
+
+        def each(fn, many):
+            with ThreadPoolExecutor() as pool:
+                return list(pool.map(fn, many))
+
+        @idempotent(name="charge")
+        def charge(amount):
+            return amount
+
+        chain = Chain("c").add_node("right", lambda state: {"x": each(carry(charge), [1])})
+        chain.add_node("wrong", lambda state: {"x": each(charge, [1])})  #: FDL14
+        """,
+    )
+
+
 def test_what_is_async_is_awaited(tmp_path):
     messages = check(
         tmp_path,
