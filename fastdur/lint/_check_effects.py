@@ -164,8 +164,7 @@ def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterato
 
 def _tells(function: Function) -> bool:
     """Whether a function hands over a key of its own making: its words say so."""
-    body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    for node in (part for top in (*function.parameters(), *body) for part in ast.walk(top)):
+    for node in (part for top in (*function.parameters(), *function.body) for part in ast.walk(top)):
         match node:
             case ast.Constant(value=str(text)) | ast.Name(id=text) | ast.keyword(arg=str(text)) | ast.arg(arg=text):
                 if any(word in text.lower().replace("-", "_") for word in _TOLD):
@@ -305,7 +304,7 @@ def _closed_over(graph: Graph, effect: Effect, root: Root) -> Iterator[Finding]:
     function = effect.of
     if function.outer not in graph.running:
         return
-    for node in ast.walk(function.node):
+    for node in (part for top in function.body for part in ast.walk(top)):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         home = function.scope.home_of(node.id)

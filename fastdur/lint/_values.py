@@ -48,6 +48,11 @@ class Function:
         assert self.scope.parent is not None
         return self.scope.parent.function
 
+    @property
+    def body(self) -> list[ast.stmt] | list[ast.expr]:
+        """What runs when it is called; decorators and defaults have run before."""
+        return [self.node.body] if isinstance(self.node, ast.Lambda) else self.node.body
+
     def parameters(self) -> list[ast.arg]:
         """Its parameters in order, without `*args` and `**kwargs`."""
         assert not isinstance(self.node, ast.Module), "a module is never called"

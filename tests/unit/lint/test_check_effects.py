@@ -380,7 +380,7 @@ def test_what_an_effect_closes_over_belongs_into_its_key(tmp_path):
                 def keyed():
                     return state["amount"]
 
-                @idempotent(name="given")
+                @idempotent(name="given", **amount)
                 def given(amount):
                     return provider(amount, here, inner, helper)
 
