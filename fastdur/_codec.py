@@ -8,7 +8,7 @@ nothing is imported by a name found in a store.
 """
 
 from fastdur._delta import Delta, diff, patch
-from fastdur._fingerprint import fingerprint
+from fastdur._fingerprint import digest, fingerprint, without_user_code
 from fastdur._freeze import checked_name, freeze, joined
 from fastdur._frozen import MAX_DEPTH, MISSING, Frozen, dumps, loads
 from fastdur._registry import storable
@@ -21,6 +21,7 @@ __all__ = [
     "Frozen",
     "checked_name",
     "diff",
+    "digest",
     "dumps",
     "fingerprint",
     "freeze",
@@ -30,4 +31,5 @@ __all__ = [
     "storable",
     "thaw",
     "thaw_shared",
+    "without_user_code",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur._codec import checked_name, fingerprint
+from fastdur._codec import checked_name, digest, fingerprint, without_user_code
 from fastdur._functions import GENERATOR, flags_of, is_async
 from fastdur.errors import IdempotencyError, NotStorable
 
@@ -59,6 +59,7 @@ class Declared:
                 raise TypeError(message)
         self._check_policy()
         self._bind: Callable[..., dict[str, Any]] | None = None
+        self._arguments = f"the arguments of {self.name}()"
 
     def _check_policy(self) -> None:
         if self.transactional and (is_async(self.fn) or self.on_unknown != "rerun"):
@@ -83,34 +84,38 @@ class Declared:
             self._bind = binder(self.fn)
         return self._bind(*args, **kwargs)
 
-    def key(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+    def asks(self, bound: Mapping[str, Any]) -> bool:
+        """Whether the key of a call takes code of the user's: a key function, or an object asked for its fields."""
+        return self.key_fn is not None or not without_user_code(bound.values())
+
+    def key(
+        self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], bound: Mapping[str, Any]
+    ) -> tuple[str, str]:
         """The key of a call in the visit `path`, and the fingerprint of its arguments."""
         try:
             if self.key_fn is None:
-                known_by = fingerprint(self.bound(args, kwargs), f"the arguments of {self.name}()")
+                known_by = fingerprint(bound, self._arguments)
                 return self._named(known_by, path), known_by
             key = self._named(fingerprint(self.key_fn(*args, **kwargs), f"key_fn of {self.name}()"), path)
         except NotStorable as error:
             message = f"{error}. Pass key_fn= to say what tells two calls of {self.name}() apart."
             raise IdempotencyError(message) from error
-        return key, self._known_by(args, kwargs)
+        return key, _known_by(bound)
 
     def _named(self, known_by: str, path: str) -> str:
         """The key of what is known by this under the name of the function, in this visit if that counts."""
-        from hashlib import sha256
+        return digest(f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}")
 
-        text = f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}"
-        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _known_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The fingerprint of the arguments that have one, to notice a key used for two different calls."""
-        known: dict[str, Any] = {}
-        for name, value in self.bound(args, kwargs).items():
-            try:
-                known[name] = fingerprint(value, name)
-            except NotStorable:
-                known[name] = type(value).__qualname__
-        return fingerprint(known, "arguments")
+def _known_by(bound: Mapping[str, Any]) -> str:
+    """The fingerprint of the arguments that have one, to notice a key used for two different calls."""
+    known: dict[str, Any] = {}
+    for name, value in bound.items():
+        try:
+            known[name] = fingerprint(value, name)
+        except NotStorable:
+            known[name] = type(value).__qualname__
+    return fingerprint(known, "arguments")
 
 
 def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
@@ -127,6 +132,8 @@ def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     defaults = {name: part.default for name, part in described.parameters.items() if part.default is not part.empty}
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        if plain and not kwargs and len(args) == len(names):
+            return dict(zip(names, args, strict=True))
         if plain and len(args) <= len(names):
             given = dict(zip(names, args, strict=False))
             bound = {**defaults, **given, **kwargs}

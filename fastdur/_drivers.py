@@ -20,8 +20,9 @@ from fastdur._memory import Memory
 from fastdur._storing import STORED
 from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
+from fastdur.checkpointers._cursor import alone
 from fastdur.errors import IdempotencyError, SimulatedCrash, StaleRun, StoreError
-from fastdur.scope import active, alone
+from fastdur.scope import active, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -84,7 +85,7 @@ class Lifetime:
         self._inside: dict[object, int] = {}
         self._over = False
         self._coming = ""
-        self._pid = os.getpid()
+        self._born = process.forks
         self._observers = observers_of(store)
         self._counts: dict[str, int] = {}
         self._snapshots: list[Snapshot] = []
@@ -258,7 +259,7 @@ class Lifetime:
 
     def owned(self) -> Claim:
         """The claim under which this lifetime writes. A child made by fork has none."""
-        if self._pid != os.getpid():
+        if self._born != process.forks:
             message = "A child made by fork owns no part of its parent's run; it writes nothing."
             raise StaleRun(message)
         assert self.claim is not None, "an effect that writes comes after the claim"
@@ -274,7 +275,7 @@ class Lifetime:
 
     def must_release(self) -> bool:
         """Whether the call has ended with a claim that no write gave up."""
-        return self.claim is not None and not self.poisoned and not self.at_work() and self._pid == os.getpid()
+        return self.claim is not None and not self.poisoned and not self.at_work() and self._born == process.forks
 
     def at_work(self) -> bool:
         """Whether a call of user code, or an effect, still executes although its node has ended."""

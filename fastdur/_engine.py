@@ -276,7 +276,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
                     held = _node_row(root, trail, step, outcome.notes, frame, held)
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
-            kept = yield from _stored(root, execution_id, held, status_of(frame))
+            kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
             if isinstance(kept, Ended):
                 return kept
             held, pause = None, kept

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze, joined
+from fastdur._failures import uncommitted
 from fastdur._functions import discard, is_async, said
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._steps import Asked, Done, Failed
@@ -15,7 +16,6 @@ from fastdur._threads import Detached, Outcome
 from fastdur.errors import (
     EffectFailed,
     FastdurError,
-    IdempotencyError,
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
@@ -253,22 +253,23 @@ def run_body(effect: RunEffect) -> Outcome:
     return value, None
 
 
-def run_in_transaction(effect: Transact, cursor: Any) -> EffectRecord:
+def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
     """Run the body of an effect on an open transaction; its record where it returned. Raises what it raises."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
     record = effect.record
-    token = current.set(Scope(scope.node, record, transaction=cursor))
+    token = current.set(Scope(scope.node, record))
     try:
         value = effect.fn(*effect.args, **effect.kwargs)
     finally:
         current.reset(token)
+    if scope.node.host.poisoned:
+        scope.node.check()
     try:
         return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
     except NotStorable as error:
         discard(value)
-        message = f"{error}. Nothing was committed: a transactional effect happens with its record or not at all."
-        raise IdempotencyError(message) from error
+        raise uncommitted(error) from error
 
 
 async def arun_body(effect: RunEffect) -> Outcome:

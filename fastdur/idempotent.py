@@ -155,6 +155,9 @@ def _called(declared: Declared) -> Callable[..., Any]:
         if scope is None:
             return plain(*args, **kwargs)
         call = EffectCall(declared, scope, args, kwargs)
+        recorded = call.recorded()
+        if recorded is not None:
+            return _given(recorded)
         try:
             return _given(scope.node.once(call.steps()))
         finally:
@@ -181,6 +184,9 @@ def _awaited(declared: Declared) -> Callable[..., Any]:
         if scope is None:
             return await aplain(*args, **kwargs)
         call = EffectCall(declared, scope, args, kwargs)
+        recorded = call.recorded()
+        if recorded is not None:
+            return _given(recorded)
         try:
             return _given(await scope.node.aonce(call.steps()))
         finally:

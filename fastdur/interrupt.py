@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import freeze, joined
 from fastdur._delta import diff
+from fastdur.checkpointers._cursor import alone
 from fastdur.errors import FastdurError, InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
 from fastdur.records import Question, thawed_answer
-from fastdur.scope import alone, here
+from fastdur.scope import here
 
 if TYPE_CHECKING:
     from fastdur._codec import Frozen

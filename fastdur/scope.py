@@ -9,7 +9,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from fastdur._functions import is_async
-from fastdur.errors import InTransaction, ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
+from fastdur.checkpointers._cursor import inside
+from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
 from fastdur.records import provider_key
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fastdur._effects import Effect, Invoke
     from fastdur._memory import Memory
     from fastdur._steps import Machine
+    from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.records import Claim, EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
@@ -32,11 +34,11 @@ class _Process:
     forks = 0
 
 
-_process = _Process()
+process = _Process()
 
 
 def _forked() -> None:
-    _process.forks += 1
+    process.forks += 1
     active.clear()
 
 
@@ -94,7 +96,7 @@ class NodeCall:
         self.path = effect.path
         self.questions = effect.questions
         self.attempt = effect.attempt
-        self.born = _process.forks
+        self.born = process.forks
         self.calls = 0
         self.children: dict[str, int] = {}
         self.asked: Question | None = None
@@ -112,7 +114,7 @@ class NodeCall:
         if self.closed:
             message = f"Node {self.address!r} of run {self.host.execution_id!r} has ended; it can begin nothing more."
             raise ScopeEnded(message)
-        if self.born != _process.forks:
+        if self.born != process.forks:
             message = "A child made by fork owns no part of its parent's run; do this in the parent."
             raise ScopeEnded(message)
 
@@ -149,15 +151,11 @@ class NodeCall:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """Where the code that asks is: in a node, and in the body of an effect if any; a key function may not ask.
-
-    `transaction` is the open one of a transactional effect.
-    """
+    """Where the code that asks is: in a node, and in the body of an effect if any; a key function may not ask."""
 
     node: NodeCall
     effect: EffectRecord | None = None
     asks: bool = True
-    transaction: Any = None
 
 
 current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
@@ -179,26 +177,19 @@ def here(what: str, otherwise: str = "") -> Scope | None:
     return scope or None
 
 
-def alone(what: str) -> None:
-    """Refuse `what` in the body of a transactional effect."""
-    scope = current.get()
-    if scope and scope.transaction is not None:
-        name = "" if scope.effect is None else scope.effect.name
-        message = f"{what} in the body of {name}(), which is transactional: it is one commit. Do it before or after."
-        raise InTransaction(message)
-
-
-def transaction() -> Any:
+def transaction() -> TransactionCursor:
     """A cursor on the store's own connection, in the body of an `@idempotent(transactional=True)` function.
 
-    What is written through it is committed together with the record of the effect, or not at all. It begins and ends no
-    transaction itself, and is closed with the body. Raises `ScopeError` anywhere else.
+    What is written through it is committed together with the record of the effect, or not at all. Statements and the
+    marks of their parameters are those of the database (`?` on SQLite, `%s` on Postgres). It begins and ends no
+    transaction itself, and is closed with the body; what would, and what would change the connection, raises
+    `InTransaction`. Raises `ScopeError` anywhere else.
     """
-    scope = here("transaction() was called")
-    if scope is None or scope.transaction is None:
+    cursor = inside.get()
+    if here("transaction() was called") is None or cursor is None:
         message = "transaction() is asked outside the body of an @idempotent(transactional=True) function."
         raise ScopeError(message)
-    return scope.transaction
+    return cursor
 
 
 def carry(fn: Callable[P, R]) -> Callable[P, R]:
@@ -210,7 +201,7 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
     and `asyncio.to_thread` know them without. It may be called any number of times, in several threads at once. After
     the node has ended it begins no effect and asks nothing: `ScopeEnded`. Outside a run it is `fn` itself.
     """
-    scope = current.get()
+    scope, cursor = current.get(), inside.get()
     if scope is None:
         return fn
     if is_async(fn):
@@ -218,20 +209,22 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
         @wraps(fn)
         async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
-            token = current.set(scope)
+            token, within = current.set(scope), inside.set(cursor)
             try:
                 return await body(*args, **kwargs)
             finally:
+                inside.reset(within)
                 current.reset(token)
 
         return cast("Callable[P, R]", acarried)
 
     @wraps(fn)
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = current.set(scope)
+        token, within = current.set(scope), inside.set(cursor)
         try:
             return fn(*args, **kwargs)
         finally:
+            inside.reset(within)
             current.reset(token)
 
     return carried

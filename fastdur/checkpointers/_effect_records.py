@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import dumps
-from fastdur.checkpointers._patience import Patient
+from fastdur.checkpointers._cursor import UndoneError, inside
+from fastdur.checkpointers._patience import Again, Patient
 from fastdur.checkpointers._values import effect, effect_values, plain
-from fastdur.errors import FastdurError, StaleRun
+from fastdur.errors import StaleRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.checkpointers._patience import Session
     from fastdur.checkpointers._sql import Sql
     from fastdur.records import Claim, EffectRecord, Execution
@@ -56,33 +58,29 @@ class EffectRecords(Patient):
     ) -> tuple[EffectRecord | None, BaseException | None]:
         """Run `body` on a cursor of a transaction and commit what it wrote together with the record that it returns.
 
-        The fence is checked last, by the statement that writes the record. A record that is `done` or `unstorable` is
-        returned and the body does not run: that is also how the answer of a commit is found that was lost. What the
-        body raises is returned, and nothing is written. Raises `StaleRun` where the claim is no longer the run's.
+        The fence is checked before the body, so that a zombie does not run it, and again by the statement that writes
+        the record, which holds it until the commit. A record that is `done` or `unstorable` is returned and the body
+        does not run: that is also how a commit is found whose answer was lost. What the body raises is returned, and
+        nothing is written. Raises `StaleRun` where the claim is no longer the run's.
         """
         sql = self._sql
         fence = (claim.run, claim.epoch, claim.token)
 
         def work(session: Session) -> EffectRecord:
-            for row in session.rows(sql.effect_of_run, (claim.run, plain(record.key))):
-                known = effect(row)
-                if known.status in ("done", "unstorable"):
-                    return known
-            cursor = session.cursor()
-            try:
-                ended = body(cursor)
-                cursor.whole()
-            except Exception as error:
-                raise _Undone(error) from error
-            finally:
-                cursor.end()
-            if not session.change(sql.begin_effect, (*effect_values(ended), *fence)):
+            seen = session.rows(sql.effect_under, (plain(record.key), *fence))
+            if not seen:
                 raise stale(claim)
+            if seen[0][0] is not None and effect(seen[0]).status in ("done", "unstorable"):
+                return effect(seen[0])
+            ended = _ended(session.cursor(), record.name, body)
+            if not session.change(sql.begin_effect, (*effect_values(ended), *fence)):
+                message = "the run, or the effect, has moved on meanwhile"
+                raise Again(message, unclear=False)
             return ended
 
         try:
             return self._write_alone(work), None
-        except _Undone as undone:
+        except UndoneError as undone:
             return None, undone.error
 
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
@@ -115,12 +113,22 @@ class EffectRecords(Patient):
         return self._write(work)
 
 
-class _Undone(FastdurError):
-    """The body of a transactional effect raised: its transaction is rolled back."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
+def _ended(cursor: TransactionCursor, name: str, body: Callable[[Any], EffectRecord]) -> EffectRecord:
+    """The record that the body returns. Raises what makes a commit impossible, and what it raised itself as undone."""
+    cursor.name = name
+    token = inside.set(cursor)
+    try:
+        ended = body(cursor)
+        cursor.end()
+        cursor.whole()
+    except Exception as error:
+        if cursor.fault is not None:
+            raise cursor.fault from error
+        raise UndoneError(error) from error
+    finally:
+        inside.reset(token)
+        cursor.end()
+    return ended
 
 
 def stale(claim: Claim) -> StaleRun:

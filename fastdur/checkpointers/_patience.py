@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Session(Protocol):
         ...
 
     def cursor(self) -> TransactionCursor:
-        """A cursor of the user's in this transaction."""
+        """A cursor of the user's in this transaction, which is one of `_write_alone`."""
         ...
 
 
@@ -68,6 +69,7 @@ class Patient(ABC):
 
     def __init__(self) -> None:
         self._closing = Event()
+        self._alone: int | None = None  # the thread in which user code has the one connection for itself
 
     # -- what a dialect brings ---------------------------------------------------------------------------------------
 
@@ -89,8 +91,8 @@ class Patient(ABC):
         """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
 
     @abstractmethod
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
+        """Close the connections once the calls under way have ended."""
 
     def _waiting(self, attempt: int) -> None:  # noqa: B027 - may be left as it is
         """Called before each wait, with 1, 2, 3 ...; tests look on here."""
@@ -106,8 +108,14 @@ class Patient(ABC):
 
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
+        alone(f"The store {self.location} was closed")
         self._closing.set()
-        self.rest()
+        self._rest()
+
+    def rest(self) -> None:
+        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+        alone(f"The store {self.location} was put to rest")
+        self._rest()
 
     def setup(self) -> None:
         """Create or migrate the tables; every first call does the same."""
@@ -131,11 +139,15 @@ class Patient(ABC):
 
     def _write_at_once(self, work: Callable[[Session], None]) -> None:
         self._check_open()
+        if self._alone is not None:
+            raise self._busy("a transactional effect has it for itself")
         try:
             self._write_once(work)
         except Again as again:
-            message = f"The store {self.location} is busy ({again})."
-            raise StoreUnavailable(message) from again
+            raise self._busy(again) from again
+
+    def _busy(self, why: object) -> StoreUnavailable:
+        return StoreUnavailable(f"The store {self.location} is busy ({why}).")
 
     def _read(self, work: Callable[[Session], T]) -> T:
         self._check_open()
@@ -179,6 +191,8 @@ class Patient(ABC):
             delay = min(delay * 1.3, 0.05)
 
     def _check_open(self) -> None:
+        if inside.get() is not None:
+            alone(f"The store {self.location} was called")
         if self._closing.is_set():
             raise self._closed()
 

@@ -193,6 +193,12 @@ _RESOLVE: Final = """UPDATE {t}idempotency_cache SET status = ?, path = ?, resul
     WHERE run = ? AND key = ? AND attempt = ? AND status IN ('started', 'unknown')
     AND EXISTS (SELECT 1 FROM {t}executions WHERE run = ? AND epoch = ? AND token {same} ?)"""
 _EFFECT_OF_RUN: Final = "SELECT " + _EFFECT_COLUMNS + ", epoch FROM {t}idempotency_cache WHERE run = ? AND key = ?"
+_EFFECT_UNDER: Final = (
+    "SELECT "
+    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
+    + """, c.epoch FROM {t}executions AS e LEFT JOIN {t}idempotency_cache AS c ON c.run = e.run AND c.key = ?
+    WHERE e.run = ? AND e.epoch = ? AND e.token = ?"""
+)
 _EFFECTS: Final = (
     "SELECT "
     + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
@@ -209,8 +215,9 @@ _INHERIT: Final = (
 )
 
 # A run goes with the child runs that its nodes have started: a run that is started anew under its id would meet them.
-_OLD: Final = """e.token IS NULL AND (e.status IN ('completed', 'cancelled') AND e.updated_at <= {now}
-    OR e.status = 'failed' AND e.updated_at <= {now})"""
+# The statuses stand where no index of theirs is of use, so that each batch is read on along the key.
+_OLD: Final = """e.token IS NULL AND e.updated_at <= CASE WHEN e.status IN ('completed', 'cancelled') THEN {now}
+    WHEN e.status = 'failed' THEN {now} ELSE -1 END"""
 _TREES: Final = (
     """WITH RECURSIVE roots AS (
     SELECT e.run, e.execution_id, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """
@@ -267,6 +274,7 @@ class Sql:
         self.begin_effect = fit(_BEGIN)
         self.end_effect = fit(_END)
         self.effect_fence = fit(_EFFECT_FENCE)
+        self.effect_under = fit(_EFFECT_UNDER)
         self.effect_of_run = fit(_EFFECT_OF_RUN)
         self.effect = fit(_EFFECTS + " AND c.key = ?")
         self.effects = fit(_EFFECTS + " ORDER BY c.id")

@@ -148,6 +148,12 @@ def version_of(connection: sqlite3.Connection, path: str) -> int:
     return known(int(version), path)
 
 
+def faulty(error: sqlite3.Error) -> bool:
+    """Whether an error under a statement of the user's says something of the file, and not of the statement."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in BUSY or code in _BROKEN or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:
     """Return what to raise for a driver's error after which nothing is written."""
     code = getattr(error, "sqlite_errorcode", 0)

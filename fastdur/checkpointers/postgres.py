@@ -10,6 +10,7 @@ from itertools import chain
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from fastdur.checkpointers._cursor import TransactionCursor, UndoneError
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._postgres_server import (
     COLLISIONS,
@@ -17,6 +18,7 @@ from fastdur.checkpointers._postgres_server import (
     DriverError,
     Forbidden,
     NoConnection,
+    OneStatement,
     Pool,
     parsed,
     settings,
@@ -25,18 +27,22 @@ from fastdur.checkpointers._postgres_server import (
 from fastdur.checkpointers._postgres_sql import creation, folded, quoted, statements
 from fastdur.checkpointers._sql import SCHEMA, known
 from fastdur.checkpointers._store import Store
-from fastdur.errors import IdempotencyError, StoreCorrupt, StoreUnavailable
+from fastdur.errors import StoreCorrupt, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fastdur.checkpointers._cursor import TransactionCursor
     from fastdur.checkpointers._patience import Piece, Session, Stored
 
 T = TypeVar("T")
 
 _FOR_A_CONNECTION: Final = 1.0
 """How many seconds one try waits for a connection to become free."""
+
+_LONGEST_IDLE: Final = 30.0
+"""After how many seconds without a statement the server ends a transaction of the user's; after a lease, if shorter."""
+
+_BEGIN: Final = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d"
 
 
 @lru_cache(maxsize=256)
@@ -45,12 +51,15 @@ def _move(pieces: tuple[str, ...]) -> bytes:
 
 
 class _Session:
-    """Statements on one connection, each a transaction of its own."""
+    """Statements on one connection, each a transaction of its own unless they are run `apart`."""
 
-    __slots__ = ("_execute",)
+    __slots__ = ("_connection", "_execute", "sent")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, sent: bool) -> None:
+        self._connection = connection
         self._execute = connection.one_cursor().execute
+        self.sent = sent
+        """Whether a write is on its way that will hold."""
 
     def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         texts, values = zip(*pieces, strict=True)
@@ -64,8 +73,25 @@ class _Session:
         return self._execute(sql.encode(), values).fetchall()
 
     def cursor(self) -> TransactionCursor:
-        message = "A Postgres store has no transactions for effects; leave transactional=True away."
-        raise IdempotencyError(message)
+        connection = self._connection
+        return TransactionCursor(OneStatement(connection), DriverError, connection.faulty, connection.spoilt)
+
+    def apart(self, work: Callable[[Session], T], idle: float) -> T:
+        """Do `work` in one transaction; the server ends it where it hears nothing for `idle` seconds."""
+        connection, process = self._connection, os.getpid()
+        try:
+            self._execute(_BEGIN % round(idle * 1000), prepare=False)
+            result = work(self)
+            self.sent = True
+            try:
+                self._execute(b"COMMIT", prepare=False)
+            except DriverError as error:
+                if connection.faulty(error, asked_for=()):
+                    raise
+                raise UndoneError(error) from error  # what is checked at the commit only
+        finally:
+            connection.undo(process)
+        return result
 
 
 class _Kept:
@@ -90,9 +116,10 @@ class PostgresCheckpointer(Store):
     write is on the server's disk when its call returns, and a server whose `synchronous_commit` is off is refused;
     `"normal"` takes the server as it is. `lease` is how many seconds a run stays its owner's without a sign of life.
 
-    Every write is one statement in a transaction of its own. Nothing is kept in a session, so a pooler in transaction
-    mode may stand in between; `prepared=True` gives that up, and a step then costs about the server a third less. Safe
-    to use from any number of threads and processes, and across `fork`.
+    Every write is one statement in a transaction of its own, but for a transactional effect, whose transaction the
+    server ends where it hears nothing for 30 seconds, or for a shorter lease. Nothing is kept in a session, so a pooler
+    in transaction mode may stand in between; `prepared=True` gives that up, and a step then costs about the server a
+    third less. Safe to use from any number of threads and processes, and across `fork`.
     """
 
     small = 64  # the log of the server grows by what is written, not by pages
@@ -132,8 +159,7 @@ class PostgresCheckpointer(Store):
         """Host, port, database and schema."""
         return self._location
 
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
         with self._ended:
             self._ended.wait_for(lambda: self._under_way == 0)
             self._kept.close()
@@ -144,30 +170,35 @@ class PostgresCheckpointer(Store):
         return self._perform(work, writing=True)
 
     def _alone_once(self, work: Callable[[Session], T]) -> T:
-        return self._perform(work, writing=True)
+        idle = min(self._lease, _LONGEST_IDLE)
+        return self._perform(lambda session: session.apart(work, idle), writing=False)
 
     def _read_once(self, work: Callable[[Session], T]) -> T:
         return self._perform(work, writing=False)
 
-    def _perform(self, work: Callable[[Session], T], *, writing: bool) -> T:
-        with self._ended:
+    def _perform(self, work: Callable[[_Session], T], *, writing: bool) -> T:
+        ended = self._ended
+        with ended:
             self._check_open()
             self._under_way += 1
         try:
             pool = self._kept.pool or self._open()
             connection = self._taken(pool)
+            session = _Session(connection, sent=writing)
             try:
-                return work(_Session(connection))
+                return work(session)
             except DriverError as error:
                 if connection.closed or error.sqlstate == "25006":
                     self._replace(pool)
-                raise understood(error, self._location, sent=writing) from error
+                raise understood(error, self._location, sent=session.sent) from error
             finally:
-                pool.putconn(connection)
+                if self._ended is ended:  # else this is a child that the work has made by fork
+                    pool.putconn(connection)
         finally:
-            with self._ended:
-                self._under_way -= 1
-                self._ended.notify_all()
+            if self._ended is ended:
+                with ended:
+                    self._under_way -= 1
+                    ended.notify_all()
 
     def _taken(self, pool: Pool) -> Connection:
         """A connection that is alive as far as can be told without asking the server."""

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import weakref
 from contextlib import ExitStack
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from fastdur.checkpointers._cursor import TransactionCursor
@@ -17,6 +17,7 @@ from fastdur.checkpointers._sqlite_file import (
     APPLICATION_ID,
     BUSY,
     create,
+    faulty,
     lost,
     place_of,
     probe,
@@ -78,7 +79,14 @@ class _Connection:
         return self.execute(sql, values).fetchall()
 
     def cursor(self) -> TransactionCursor:
-        return TransactionCursor(self.driver.cursor(), lambda: self.driver.in_transaction)
+        return TransactionCursor(self.driver.cursor(), sqlite3.Error, faulty, self._spoilt)
+
+    def _spoilt(self) -> str | None:
+        try:
+            inside = self.driver.in_transaction
+        except sqlite3.ProgrammingError:  # it was closed
+            return "The process has forked in the body, and so lost the transaction"
+        return None if inside else "The database has rolled the transaction back after an error"
 
 
 class _Kept:
@@ -143,23 +151,26 @@ class SQLiteCheckpointer(Store):
         """The absolute path of the file, or `:memory:`."""
         return self._path
 
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
         with self._turns, self._reading:
             self._kept.close()
 
     # -- one transaction ---------------------------------------------------------------------------------------------
 
     def _write_once(self, work: Callable[[Session], T]) -> T:
-        return self._turns.run(work)
+        return self._turns.run(work, self.busy_bound)
 
     def _alone_once(self, work: Callable[[Session], T]) -> T:
-        with self._turns:
-            return self._perform(work)
+        with self._turns.kept(self.busy_bound):
+            self._alone = get_ident()
+            try:
+                return self._perform(work)
+            finally:
+                self._alone = None
 
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:
-            return self._turns.run(work)
+            return self._turns.run(work, self.busy_bound)
         if self._kept.writer is not None and self._moved():
             self.rest()
         if self._kept.writer is None:
@@ -315,8 +326,12 @@ class SQLiteCheckpointer(Store):
     # -- fork --------------------------------------------------------------------------------------------------------
 
     def before_fork(self, held: ExitStack) -> None:
-        """Keep everybody away until `held` is closed, and close what must not cross the fork."""
-        held.enter_context(self._turns)
+        """Keep everybody away until `held` is closed, and close what must not cross the fork.
+
+        The body of a transactional effect that forks has the turn already, and loses its transaction.
+        """
+        if self._alone != get_ident():
+            held.enter_context(self._turns)
         held.enter_context(self._reading)
         if not self._memory:
             self._kept.close()
@@ -326,6 +341,7 @@ class SQLiteCheckpointer(Store):
         self._forked = self._memory and (self._forked or self._kept.writer is not None)
         _inherited.append(self._kept.writer)
         self._kept.writer = None
+        self._alone = None
         self._turns = Turns(self._perform, self._apart)
         self._reading = Lock()
         self._forget()

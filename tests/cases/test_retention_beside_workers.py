@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -72,8 +73,7 @@ def size_of(store):
     """How much is stored: the bytes of the file, or the rows of the tables."""
     if isinstance(store, SQLiteCheckpointer):
         store.rest()
-        with open(store.location, "rb") as file:
-            return file.seek(0, 2)
+        return Path(store.location).stat().st_size
     return len(store.list_executions())
 
 

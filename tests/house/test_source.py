@@ -24,7 +24,7 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
     ("fastdur/boundaries.py", "tell"): "an observer is foreign code and must not change the run",
     (
         "fastdur/checkpointers/_effect_records.py",
-        "EffectRecords.transact_idempotent.work",
+        "_ended",
     ): "whatever the body raises is its outcome",
     ("fastdur/checkpointers/sqlite.py", "SQLiteCheckpointer._open"): "closes what it opened and goes on",
     ("pytest_fastdur/conformance/_table.py", "_result"): "whatever a foreign store raises is its result",
