@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pytest_fastdur.durable import DurableState
+from pytest_fastdur.durable import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from fastdur.checkpointers.protocol import Checkpointer
-    from pytest_fastdur.durable import RunState
+    from fastdur.records import Execution
 
 
 @contextmanager
@@ -27,36 +27,39 @@ def assert_prune_safe(store: Checkpointer, *, failed: bool = False) -> Generator
     whose parent is gone must not be left. Raises `AssertionError`, with one line for each run that was touched.
     """
     __tracebackhide__ = True
-    before = _runs(store)
+    before = [_read(store, head) for head in store.list_executions(unfinished=True)]
     yield
-    after = _runs(store)
-    found = [
-        f"{name!r} ({run.head.status}) {what}" for name, run in before.items() for what in _touched(run, after, failed)
-    ]
+    heads = {head.execution_id: head for head in store.list_executions()}
+    found: list[str] = []
+    for run in before:
+        head = heads.get(run.head.execution_id)
+        now = None if head is None or head.run != run.head.run else _read(store, head)
+        found += [_told(run.head, what) for what in _touched(run, now, failed=failed)]
+    left = [head for head in heads.values() if head.is_child and head.parent_id not in heads and not head.unfinished]
+    found += [_told(head, f"was left behind by its parent {head.parent_id!r}") for head in left]
     if found:
-        message = f"a job in {store.location} has touched {len(found)} runs that it may not:\n  " + "\n  ".join(found)
+        message = f"a job in {store.location} has touched what it may not:\n  " + "\n  ".join(found)
         raise AssertionError(message)
 
 
-def _runs(store: Checkpointer) -> dict[str, RunState]:
-    return {run.head.execution_id: run for run in DurableState.read(store, "").runs}
+def _read(store: Checkpointer, head: Execution) -> RunState:
+    name = head.execution_id
+    pending, effects = store.list_pending_interrupts(name), store.list_idempotent(name)
+    return RunState(head, tuple(store.list(name)), tuple(pending), tuple(effects))
 
 
-def _touched(run: RunState, after: dict[str, RunState], failed: bool) -> Iterator[str]:  # noqa: FBT001
-    head, now = run.head, after.get(run.head.execution_id)
-    if now is not None and now.head.run != head.run:
-        now = None
+def _told(head: Execution, what: str) -> str:
+    return f"{head.execution_id!r} ({head.status}) {what}"
+
+
+def _touched(run: RunState, now: RunState | None, *, failed: bool) -> Iterator[str]:
     if now is None:
-        if head.status in ("running", "paused") or (head.status == "failed" and not failed):
+        if run.head.status != "failed" or not failed:
             yield "is gone"
         return
     if now.rows[: len(run.rows)] != run.rows:
         yield "has lost rows, or they have changed"
-    finished = [record for record in run.effects if record.status in ("done", "unstorable")]
-    if not {record.key for record in finished} <= now.recorded():
+    if not run.recorded() <= now.recorded():
         yield "has lost effect records"
-    if now.head.seq == head.seq and now.pending != run.pending:
+    if now.head.seq == run.head.seq and now.pending != run.pending:
         yield "has lost questions"
-    parent = head.parent_id
-    if head.is_child and parent is not None and parent not in after and not now.head.unfinished:
-        yield f"was left behind by its parent {parent!r}"
