@@ -107,7 +107,15 @@ class Lives(RuleBasedStateMachine):
         def call(world: World, seen: Execution) -> object:
             first = worlds.row(replace(seen, execution_id=run, seq=0), frozen, token, step_type="fork_origin")
             begin = Start(
-                *(run, "y", "chain", {}, {}, token, "owner", seen.execution_id, None, "1-2-c"),
+                run,
+                "y",
+                "chain",
+                {},
+                {},
+                token,
+                "owner",
+                parent_id=seen.execution_id,
+                parent_checkpoint_id="1-2-c",
                 origin=replace(first, checkpoint_id=token),
                 recorded=recorded,
                 effects_of=seen.run if recorded else None,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur.checkpointers._patience import Stored
+    from fastdur.records import Claim, Execution
 
 _KNOWN_TREES: Final = 8
 _SEQ: Final = (1 << RUN_SHIFT) - 1
@@ -143,6 +144,18 @@ class Tails:
         """Return what is known of that row."""
         with self._lock:
             return self._known.get((run, seq), None) or Tail(seq)
+
+
+def nonce_of(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
+    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
+    prefix = f"{seen.run}-{seq}-"
+    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
+        message = (
+            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
+            f"{seen.execution_id!r}: its id must start with {prefix!r}"
+        )
+        raise ValueError(message)
+    return row.checkpoint_id[len(prefix) :]
 
 
 def row_values(run: int, nonce: str, row: Checkpoint, body: str, tail: Tail) -> tuple[object, ...]:

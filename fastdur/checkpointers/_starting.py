@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fastdur._codec import dumps
 from fastdur.checkpointers._patience import Patient
 from fastdur.checkpointers._rows import Tail, body_after, row_values
-from fastdur.checkpointers._values import plain, plain_or_none
+from fastdur.checkpointers._values import indexed, plain, plain_or_none
 from fastdur.errors import RunExists, StaleRun
 from fastdur.records import Claim
 
@@ -31,7 +31,7 @@ class Starting(Patient):
 
     def start_execution(self, start: Start) -> Claim:
         """Write the head of a new run, claimed, with what a fork begins with."""
-        sql, execution_id = self._sql, plain(start.execution_id)
+        sql, execution_id = self._sql, indexed(start.execution_id, "The execution_id")
         beside: list[Piece] = []
         tail = Tail(0, status="running")
         if start.origin is not None:
@@ -61,8 +61,8 @@ class Starting(Patient):
     def _head(self, start: Start, seq: int) -> Piece:
         now = self.clock_offset
         values: list[object] = [
-            plain(start.execution_id),
-            plain(start.runner),
+            indexed(start.execution_id, "The execution_id"),
+            indexed(start.runner, "The name of the runner"),
             plain(start.kind),
             seq,
             start.token,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fastdur._codec import dumps
 from fastdur.checkpointers._effect_records import EffectRecords, stale
 from fastdur.checkpointers._retention import Retention
-from fastdur.checkpointers._rows import Tail, Tails, body_after, replay, row_values, same_row
+from fastdur.checkpointers._rows import Tail, Tails, body_after, nonce_of, replay, row_values, same_row
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._starting import Starting
 from fastdur.checkpointers._values import (
@@ -103,7 +103,7 @@ class Store(Starting, EffectRecords, Retention):
         if row is None:
             after = Tail(seq, tail.base, tail.size, tail.spent, tail.tree, status)
         else:
-            nonce = _nonce(row, seen, seq + 1)
+            nonce = nonce_of(row, seen, seq + 1)
             body, after = body_after(tail, row.frames, status, self.small)
             pieces.append((sql.append, row_values(run, nonce, row, body, after)))
         pieces += beside
@@ -280,15 +280,3 @@ class Store(Starting, EffectRecords, Retention):
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]
-
-
-def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
-    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
-    prefix = f"{seen.run}-{seq}-"
-    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
-        message = (
-            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
-            f"{seen.execution_id!r}: its id must start with {prefix!r}"
-        )
-        raise ValueError(message)
-    return row.checkpoint_id[len(prefix) :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from types import SimpleNamespace
 
@@ -259,6 +260,35 @@ def tricky(world, store):
 def paying_and_asking(world, store):
     """The middle one of three pays and then asks."""
     return line(world, store, "paying and asking", a={}, b={"pays": True, "asks": ("ok?",)}, c={"pays": True})
+
+
+def stubborn(world, store):
+    """Its node catches whatever its effects raise and tries others, which each process has of its own."""
+
+    tries = ("x", "x", "y", "z")
+
+    def failed(what, error):
+        world.mark(f"{type(error).__name__} for {what}")
+
+    def b(state):
+        for what in tries:
+            try:
+                world.pay(f"{what} {os.getpid()}")
+            except Exception as error:
+                failed(what, error)
+        return {"path": [*state["path"], "b"]}
+
+    async def awaited(state):
+        for what in tries:
+            try:
+                await world.pay(f"{what} {os.getpid()}")
+            except Exception as error:
+                failed(what, error)
+        return {"path": [*state["path"], "b"]}
+
+    chain = Chain("stubborn", checkpointer=store).add_node("a", world.step("a"))
+    chain.add_node("b", awaited if world.flavour == "async" else b).add_node("c", world.step("c", pays=True))
+    return chain.connect("a", "b").connect("b", "c")
 
 
 def catching(world, store):

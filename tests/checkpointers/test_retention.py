@@ -187,3 +187,13 @@ def test_what_is_old_is_looked_for_along_the_key(kind, path, request):
     for number in range(3):
         ended(store, f"r{number}")
     assert store.prune(NOW, limit=2).total == 2
+
+
+@pytest.mark.parametrize("ages", [(30, None), (NOW, "30 days"), (None, None)])
+def test_what_is_no_age_is_refused(store, ages):
+    ended(store, "r")
+    with pytest.raises(TypeError, match=r"give a datetime\.timedelta"):
+        store.prune(*ages)
+    with pytest.raises(ValueError, match="lies in the future"):
+        store.prune(NOW, -timedelta(days=1))
+    assert names(store) == ["r"]
