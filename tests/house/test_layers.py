@@ -72,6 +72,19 @@ ORDER = (
     ("_graph",),
     ("chain",),
     ("",),
+    # the linter: it reads source and imports none of what stands above
+    ("lint",),
+    ("lint._findings", "lint._values", "lint._libraries", "lint._rules"),
+    ("lint._catalogue",),
+    ("lint._scopes", "lint._order"),
+    ("lint._files", "lint._suppress", "lint._config", "lint._output"),
+    ("lint._names",),
+    ("lint._evaluate",),
+    ("lint._graph",),
+    ("lint._walk",),
+    ("lint._check_nodes", "lint._check_questions"),
+    ("lint._check_effects",),
+    ("lint._check",),
     ("cli",),
 )
 
