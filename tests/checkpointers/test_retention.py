@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 
@@ -11,8 +13,9 @@ import pytest
 
 from fastdur import Chain, Resume, SQLiteCheckpointer, delete_execution, interrupt
 from fastdur.checkpointers import _retention
+from fastdur.checkpointers._postgres_sql import ddl, grants
 from fastdur.checkpointers.postgres import PostgresCheckpointer
-from fastdur.errors import StaleRun
+from fastdur.errors import StaleRun, StoreUnavailable
 from tests.checkpointers.stores import corrupt, effect, head, paused, question, row, start, tables
 
 NOW = timedelta(0)
@@ -144,20 +147,62 @@ def test_a_run_from_an_older_file_can_be_deleted_and_stays_deleted_and_the_other
     assert tables(path)["schema_version"] == [(2,)]
 
 
-@pytest.mark.case("S71")
-def test_a_run_from_an_older_schema_can_be_deleted_and_stays_deleted(dsn, nothing):
-    with closing(PostgresCheckpointer(dsn, nothing)) as store:
+def older(dsn, schema):
+    """Make a schema what an earlier version has left: no branches."""
+    with closing(PostgresCheckpointer(dsn, schema)) as store:
         for name in ("waits", "goes"):
             paused(store, name)
     with psycopg.connect(dsn) as connection:
-        connection.execute(f"DROP INDEX {nothing}.executions_by_parent")
-        connection.execute(f"ALTER TABLE {nothing}.starts DROP COLUMN recorded")
-        connection.execute(f"UPDATE {nothing}.schema_version SET version = 1")
+        connection.execute(f"DROP INDEX {schema}.executions_by_parent")
+        connection.execute(f"ALTER TABLE {schema}.starts DROP COLUMN recorded")
+        connection.execute(f"UPDATE {schema}.schema_version SET version = 1")
+
+
+@pytest.mark.case("S71")
+def test_a_run_from_an_older_schema_can_be_deleted_and_stays_deleted(dsn, nothing):
+    older(dsn, nothing)
     with closing(PostgresCheckpointer(dsn, nothing)) as store:
         delete_execution("goes", store)
     with closing(PostgresCheckpointer(dsn, nothing)) as store:
         store.setup()
         assert (names(store), head(store, "waits").recorded) == (["waits"], False)
+
+
+@pytest.mark.case("S70")
+def test_eight_who_upgrade_one_schema_at_once_all_succeed(dsn, nothing):
+    """Wrong: all but one fail with a column that exists."""
+    older(dsn, nothing)
+    gate = threading.Barrier(8)
+
+    def upgrade():
+        with closing(PostgresCheckpointer(dsn, nothing, 0, 1)) as store:
+            gate.wait(30)
+            store.setup()
+            return names(store)
+
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(upgrade) for _ in range(8)]
+        assert [future.result() for future in futures] == [["goes", "waits"]] * 8
+
+
+@pytest.mark.case("S69")
+def test_a_user_who_may_not_upgrade_is_told_what_leads_on_and_it_does(dsn, admin, nothing, worker_id):
+    older(dsn, nothing)
+    role = f"reader_{worker_id}"
+    admin.execute(f"CREATE ROLE {role} LOGIN")
+    for statement in grants(nothing, role):
+        admin.execute(statement)
+    theirs = psycopg.conninfo.make_conninfo(dsn, user=role)
+    with closing(PostgresCheckpointer(theirs, nothing)) as store:
+        with pytest.raises(
+            StoreUnavailable, match=r"has schema 1 of 2, .*`fastdur schema --postgres --upgrade-from 1`"
+        ):
+            store.setup()
+        for statement in ddl(nothing, 1):
+            admin.execute(statement)
+        assert names(store) == ["goes", "waits"]
+    admin.execute(f"DROP OWNED BY {role}")
+    admin.execute(f"DROP ROLE {role}")
 
 
 def test_a_file_that_was_made_without_a_map_of_its_pages_keeps_them_for_what_comes_next(path):
