@@ -267,7 +267,7 @@ class Graph:
             if edge.max_iterations is not None and loops.get(edge.key, 0) >= edge.max_iterations:
                 message = (
                     f"edge {edge.key!r} was taken {edge.max_iterations} times, its bound. Raise max_iterations and "
-                    "resume with accept_graph=True, or cancel"
+                    "resume with accept_graph=True, fork from an earlier row, or cancel"
                 )
                 raise CycleLimitError(message)
         return taken

@@ -95,7 +95,8 @@ def _answer(node: NodeCall, question: Question, reason: str, context: Frozen, on
     if question.reason != reason:
         message = (
             f"Question {question.id!r} was asked as {question.reason!r} and answered; now it is {reason!r}. "
-            "The answer is not given to another question: put the reason back, or cancel the run."
+            "The answer is not given to another question: put the reason back, or fork the run, which asks again, or "
+            "cancel it."
         )
         raise InterruptMismatch(message)
     if diff(question.context, context) is not None:

@@ -83,8 +83,8 @@ _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError],
 _TOO_LONG: Final = ("25P03", "25P04")
 """The server has ended a transaction that did nothing, or took too long."""
 
-COLLISIONS: Final = ("23505", "42P06", "42P07", "42710")
-"""Somebody else has just made the same schema, table or index."""
+COLLISIONS: Final = ("23505", "42P06", "42P07", "42701", "42710")
+"""Somebody else has just made the same schema, table, column or index."""
 
 _HOPELESS: Final = (
     "authentication failed",
