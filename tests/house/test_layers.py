@@ -22,6 +22,7 @@ ORDER = (
     ("_fingerprint",),
     ("_codec",),
     ("_live",),
+    ("_own",),
     ("_sealed",),
     # the pure core
     ("records",),
