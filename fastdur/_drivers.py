@@ -22,7 +22,7 @@ from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
 from fastdur.checkpointers._cursor import alone
 from fastdur.errors import IdempotencyError, SimulatedCrash, StaleRun, StoreError
-from fastdur.scope import active
+from fastdur.scope import active, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -79,10 +79,13 @@ class Lifetime:
         self.memory = Memory()
         self.claim: Claim | None = None
         self.epoch = 0
+        self.recorded = False
+        """Whether effects are answered from records only."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False
-        self._pid = os.getpid()
+        self._coming = ""
+        self._born = process.forks
         self._observers = observers_of(store)
         self._counts: dict[str, int] = {}
         self._snapshots: list[Snapshot] = []
@@ -217,6 +220,7 @@ class Lifetime:
     def crash(self) -> None:
         """Die in process: from here on everything of this claim refuses, and the run counts as left alone."""
         self.poisoned = True
+        self._settle()
         active.discard(self)
         if self.claim is not None:
             _owner.calls.leave(self.claim.token)
@@ -231,11 +235,22 @@ class Lifetime:
 
     # -- the claim -----------------------------------------------------------------------------------------------------
 
+    def claiming(self) -> str:
+        """A fresh token for a claim that is about to be written: from now on it counts as this process's."""
+        self._settle()
+        self._coming = os.urandom(16).hex()
+        _owner.calls.expect(self._coming)
+        return self._coming
+
+    def _settle(self) -> None:
+        _owner.calls.settle(self._coming)
+
     def own(self, claim: Claim) -> None:
         self.claim, self.epoch = claim, claim.epoch
         active.add(self)
         if self.durable:
             _owner.calls.enter(self.store, claim)
+        self._settle()
 
     def status(self) -> str | None:
         """The status of the run in the store now."""
@@ -244,7 +259,7 @@ class Lifetime:
 
     def owned(self) -> Claim:
         """The claim under which this lifetime writes. A child made by fork has none."""
-        if self._pid != os.getpid():
+        if self._born != process.forks:
             message = "A child made by fork owns no part of its parent's run; it writes nothing."
             raise StaleRun(message)
         assert self.claim is not None, "an effect that writes comes after the claim"
@@ -260,7 +275,7 @@ class Lifetime:
 
     def must_release(self) -> bool:
         """Whether the call has ended with a claim that no write gave up."""
-        return self.claim is not None and not self.poisoned and not self.at_work() and self._pid == os.getpid()
+        return self.claim is not None and not self.poisoned and not self.at_work() and self._born == process.forks
 
     def at_work(self) -> bool:
         """Whether a call of user code, or an effect, still executes although its node has ended."""
@@ -276,6 +291,7 @@ class Lifetime:
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""
         self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 self.perform(Release())
@@ -285,6 +301,7 @@ class Lifetime:
     async def aleave(self) -> None:
         """`leave` on the event loop."""
         self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 await self.aperform(Release())

@@ -9,7 +9,15 @@ from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
 from fastdur.checkpointers._cursor import alone, inside
-from fastdur.errors import EffectDeadlock, EffectUnknown, FastdurError, IdempotencyError, NotHappened, NotStorable
+from fastdur.errors import (
+    EffectDeadlock,
+    EffectForbidden,
+    EffectUnknown,
+    FastdurError,
+    IdempotencyError,
+    NotHappened,
+    NotStorable,
+)
 from fastdur.records import EffectRecord, Happened, provider_key
 from fastdur.scope import Scope, current
 
@@ -62,6 +70,8 @@ class EffectCall:
                 return None, replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, self)
             if found is None:
+                if node.host.recorded:
+                    return None, self._forbidden()
                 return (yield from (self._transact() if effect.transactional else self._run()))
             if isinstance(found, EffectRecord):
                 return self._hit(found)
@@ -178,6 +188,15 @@ class EffectCall:
             "return Happened(result) or NotHappened."
         )
         return None, IdempotencyError(message)
+
+    def _forbidden(self) -> EffectForbidden:
+        """What a call without a record raises in a branch that runs no effects; no way around it leads on."""
+        message = (
+            f"{self.effect.name}() has no record in run {self.node.host.execution_id!r}, which was forked with "
+            "effects='recorded' and runs no effects. Fork with effects='live' to let it happen."
+        )
+        self.node.refused = EffectForbidden(message)
+        return self.node.refused
 
     def _refused(self, record: EffectRecord) -> EffectUnknown:
         """What a call of an unknown effect raises. Whoever catches it and goes on has not dealt with it."""

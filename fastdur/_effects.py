@@ -74,9 +74,10 @@ class Look(Effect[Reading]):
 
 @dataclass(slots=True, eq=False)
 class History(Effect[list[Checkpoint]]):
-    """Read every row of a run."""
+    """Read every row of a run, or the newest that many."""
 
     execution_id: str
+    limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ class History(Effect[list[Checkpoint]]):
 
 @dataclass(slots=True, eq=False)
 class Start(Effect[None]):
-    """Write the head of a new run and own it. Raises `RunExists`."""
+    """Write the head of a new run and own it. Raises `RunExists`, and `StaleRun` where its parent is not held."""
 
     execution_id: str
     runner: str
@@ -95,6 +96,8 @@ class Start(Effect[None]):
     input: Frozen
     parent_id: str | None = None
     parent_address: str | None = None
+    parent_token: str | None = None
+    recorded: bool = False
 
     @property
     def name(self) -> str:

@@ -35,7 +35,7 @@ from fastdur.errors import (
 from fastdur.records import Frame, PendingInterrupt, Resume, frozen_answer, stored_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fastdur._codec import Frozen
     from fastdur._effects import Reading
@@ -222,6 +222,16 @@ def without_open_questions(frame: Frame) -> Frame:
     """The tree with what is not answered taken back, so that it is asked again."""
     questions = frame.questions if is_due(frame) else frame.questions[:-1]
     return replace(frame, questions=questions, children=tuple(map(without_open_questions, frame.children)))
+
+
+def without_questions(frame: Frame) -> Frame:
+    """The tree with every question taken out, answered or not: whatever a step asks, it asks again."""
+    return replace(frame, questions=(), children=tuple(map(without_questions, frame.children)))
+
+
+def latest_forkable(rows: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The newest of these rows, ascending, that is no end marker."""
+    return next((row for row in reversed(rows) if row.step_type != "run_end"), None)
 
 
 def _listed(questions: Iterable[Question]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from fastdur import _engine, _owner, _runs
+from fastdur import _branching, _engine, _owner, _runs
 from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime
+from fastdur._forking import Forking, checked_changes
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
 from fastdur._reentry import Request
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Literal
 
+    from fastdur._branching import Branch
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
     from fastdur._steps import Call, Done, Machine, Push, State, Step
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 3
 
 
-class Runner(ABC):
+class Runner(Forking):
     """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
 
     kind: str
@@ -258,7 +260,7 @@ class Runner(ABC):
         parent = None if self._given is False else parent_of(self.name)
         if parent is not None:
             run_id = given or parent.child_id
-            steps = _engine.start_child(self, run_id, data, parent.execution_id, parent.path)
+            steps = _engine.start_child(self, run_id, data, parent)
         else:
             run_id = given or os.urandom(16).hex()
             steps = _engine.start(self, run_id, data)
@@ -281,11 +283,11 @@ class Runner(ABC):
         **flags: bool,
     ) -> Request:
         self.stored()
-        if modified is not None and not isinstance(modified, dict):
-            message = f"modified_state is {type(modified).__qualname__}; give a dict"
-            raise TypeError(message)
-        changes: Any = None if modified is None else Snapshot.of({**modified}, "modified_state").frozen
+        changes = checked_changes(modified, "modified_state")
         return Request(checked_id(execution_id), checked_answer(value), changes, agent_path_prefix, **flags)
+
+    def _branching(self, branch: Branch) -> Steps:
+        return _branching.fork(self, branch)
 
     def _resuming(self, request: Request, context: object) -> tuple[Steps, Lifetime]:
         return _engine.resume(self, request), self._lifetime(request.execution_id, context)

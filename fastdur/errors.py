@@ -14,7 +14,9 @@
     │       ├── GraphChanged
     │       ├── UnknownInterrupt
     │       ├── AmbiguousResume
-    │       └── RunCancelled
+    │       ├── RunCancelled
+    │       ├── CheckpointNotFound  the run has no row with this id
+    │       └── ForkRefused         no branch can begin here
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
@@ -30,6 +32,7 @@
     ├── IdempotencyError
     │   ├── IdempotencyMismatch     one key, other arguments
     │   ├── EffectFailed            the recorded failure of an effect whose class is not known here
+    │   ├── EffectForbidden         a branch that runs no effects met one that has no record
     │   ├── EffectUnknown           nobody knows whether an effect has happened; resolve_unknown leads on
     │   ├── InTransaction           something else in the body of a transactional effect
     │   └── EffectDeadlock          an effect waits for itself
@@ -120,6 +123,14 @@ class RunCancelled(ChainResumeError):
     """The run was cancelled; only `reopen=True` leads on."""
 
 
+class CheckpointNotFound(ChainResumeError):
+    """The run has no row with this checkpoint id; the message says where its rows are listed."""
+
+
+class ForkRefused(ChainResumeError):
+    """No branch can begin here: at an end marker, or inside a node."""
+
+
 class AlreadyResumed(FastdurError):
     """The run has ended, or this question has been answered before.
 
@@ -192,6 +203,10 @@ class EffectFailed(IdempotencyError):
     def __init__(self, message: str, type_name: str = "") -> None:
         super().__init__(message)
         self.type_name = type_name
+
+
+class EffectForbidden(IdempotencyError):
+    """An effect without a record was called in a fork with `effects="recorded"`. Its body did not run."""
 
 
 class EffectUnknown(IdempotencyError):

@@ -250,6 +250,18 @@ class Execution:
     parent_checkpoint_id: str | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+    recorded: bool = False
+    """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
+
+    @property
+    def is_child(self) -> bool:
+        """Whether a node of another run started this one. A fork names its source too, and stands alone."""
+        return self.parent_address is not None
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether it began at a row of another run."""
+        return self.parent_id is not None and not self.is_child
 
     @property
     def owned(self) -> bool:

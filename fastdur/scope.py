@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastdur._memory import Memory
     from fastdur._steps import Machine
     from fastdur.checkpointers._cursor import TransactionCursor
-    from fastdur.records import EffectRecord, Question
+    from fastdur.records import Claim, EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
 P = ParamSpec("P")
@@ -34,11 +34,11 @@ class _Process:
     forks = 0
 
 
-_process = _Process()
+process = _Process()
 
 
 def _forked() -> None:
-    _process.forks += 1
+    process.forks += 1
     active.clear()
 
 
@@ -55,7 +55,9 @@ class Host(Protocol):
     machine: Machine | None
     durable: bool
     poisoned: bool
+    recorded: bool
     memory: Memory
+    claim: Claim | None
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
         """Perform a small generator of effects from inside user code."""
@@ -94,7 +96,7 @@ class NodeCall:
         self.path = effect.path
         self.questions = effect.questions
         self.attempt = effect.attempt
-        self.born = _process.forks
+        self.born = process.forks
         self.calls = 0
         self.children: dict[str, int] = {}
         self.asked: Question | None = None
@@ -112,7 +114,7 @@ class NodeCall:
         if self.closed:
             message = f"Node {self.address!r} of run {self.host.execution_id!r} has ended; it can begin nothing more."
             raise ScopeEnded(message)
-        if self.born != _process.forks:
+        if self.born != process.forks:
             message = "A child made by fork owns no part of its parent's run; do this in the parent."
             raise ScopeEnded(message)
 
@@ -230,10 +232,12 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The node, with its visit, that starts a run; and the id of that run where it is given none."""
+    """The node, with its visit, that starts a run; the token that its run is held under; a name for the new one."""
 
     execution_id: str
     path: str
+    token: str
+    recorded: bool
     child_id: str
 
 
@@ -251,7 +255,15 @@ def parent_of(name: str) -> Parent | None:
     inside = f"/{scope.effect.key[:12]}" if scope.effect is not None else ""
     place = f"{node.host.execution_id}/{node.path}{inside}/{name}"
     number = node.children[place] = node.children.get(place, 0) + 1
-    return Parent(node.host.execution_id, node.path, place if number == 1 else f"{place} ({number})")
+    token = node.host.claim.token if node.host.claim is not None else ""
+    child_id = place if number == 1 else f"{place} ({number})"
+    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id)
+
+
+def is_inside() -> bool:
+    """Whether the code that asks is inside a node of a stored run."""
+    scope = current.get()
+    return scope.node.host.durable if scope else False
 
 
 def execution_id() -> str:

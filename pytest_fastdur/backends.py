@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.protocol import Checkpointer
     from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.wire import Wire
 
 
 class Backend(Protocol):
@@ -30,8 +31,12 @@ class Backend(Protocol):
         """Return an empty place."""
         ...
 
-    def open(self, place: str) -> Checkpointer:
-        """Return a new store object on a place."""
+    def open(self, place: str, wire: Wire | None = None) -> Checkpointer:
+        """Return a new store object on a place, reached through `wire` where one is given."""
+        ...
+
+    def wire(self) -> Wire | None:
+        """Return a proxy in front of the server, None where there is no server."""
         ...
 
     def discard(self, place: str) -> None:
@@ -72,9 +77,13 @@ class Files:
         self._count += 1
         return os.path.join(self._folder, f"fastdur-{self._count}.db")  # noqa: PTH118 - thousands of times
 
-    def open(self, place: str) -> SQLiteCheckpointer:
+    def open(self, place: str, wire: Wire | None = None) -> SQLiteCheckpointer:
         """Return a new store object on a file."""
+        assert wire is None, "nothing is between a process and its file"
         return SQLiteCheckpointer(place)
+
+    def wire(self) -> None:
+        """Nothing is between a process and its file."""
 
     def discard(self, place: str) -> None:
         """Remove the file, and what SQLite keeps beside it."""
@@ -100,9 +109,21 @@ class Schemas:
         """Return the name of an empty schema."""
         return self._stores.take()
 
-    def open(self, place: str) -> PostgresCheckpointer:
-        """Return a new store object on a schema; one connection, as one process of a run needs."""
-        return self._stores.open(place, min_pool_size=1, max_pool_size=2)
+    def open(self, place: str, wire: Wire | None = None) -> PostgresCheckpointer:
+        """Return a new store object on a schema; one connection, as one process of a run needs.
+
+        Behind a wire it is connected already: what is faulted later is what a run sends.
+        """
+        store = self._stores.open(place, None if wire is None else wire.dsn, min_pool_size=1, max_pool_size=2)
+        if wire is not None:
+            store.setup()
+        return store
+
+    def wire(self) -> Wire:
+        """Return a proxy in front of the server."""
+        from pytest_fastdur.wire import Wire
+
+        return Wire(self._stores.dsn)
 
     def discard(self, place: str) -> None:
         """Let the schema be used again."""

@@ -32,14 +32,16 @@ class Outcome:
     struck: DurableState
     lifetimes: list[Lifetime]
     recovery: list[Point]
-    """The instants of the lifetimes after the last fault."""
+    """The instants of the lifetimes after the last fault at which the same fault can strike again."""
+    asked: bool = False
+    """Whether the run stopped with `EffectUnknown` until somebody had said what happened."""
 
     @property
     def mark(self) -> str:
         """What stands in the matrix."""
         if self.violation is not None:
             return self.violation.verdict.code
-        return "alt" if self.handled else "ok"
+        return "ask" if self.asked else "alt" if self.handled else "ok"
 
 
 def play(world: World, plan: FaultPlan, control: Control) -> Outcome:
@@ -62,6 +64,7 @@ class _History:
         self._healing: list[Lifetime] = []
         self._refused: list[Lifetime] = []
         self._asks = False
+        self._doubted = False
 
     def live(self) -> None:
         """One lifetime after another, each by the documented call that leads on."""
@@ -99,6 +102,7 @@ class _History:
         self._found += judge.healed_as_documented(lifetime, self._world.status)
         if judge.in_doubt(lifetime) and self._world.settle(self._control.state):
             self._left += 1
+            self._doubted = True
             return True
         if judge.refused(lifetime, self._world.status):
             return self._another_way(lifetime)
@@ -133,5 +137,11 @@ class _History:
         self._found += judge.compared(world, self._control)
         counts = [each for each in self._found if not (self._handled and each.verdict in _ANOTHER_WAY)]
         worst = min([*world.violations, *counts], key=lambda each: each.verdict.value, default=None)
-        recovery = [Point(life.call.label, event.when, event.name) for life in self._healing for event in life.events]
-        return Outcome(plan, worst, self._handled, self._struck, world.lifetimes, recovery)
+        fault = plan.steps[-1].fault
+        recovery = [
+            Point(life.call.label, event.when, event.name)
+            for life in self._healing
+            for event in life.events
+            if fault.strikes(event.when, sends=event.sends)
+        ]
+        return Outcome(plan, worst, self._handled, self._struck, world.lifetimes, recovery, self._doubted)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fastdur.records import Resume, RunResult
     from pytest_fastdur.faults import Step
     from pytest_fastdur.story import Story
+    from pytest_fastdur.wire import Wire
 
 Open = Callable[[], "Checkpointer"]
 """How a process opens the store of its history."""
@@ -99,11 +100,23 @@ class Lifetime:
         return f"{self.call.label:<10} {self.call}: {ended}"
 
 
-def live(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int, *, forked: bool) -> Lifetime:
-    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died."""
+def live(
+    story: Story,
+    open_: Open,
+    call: Call,
+    steps: Sequence[Step],
+    budget: int,
+    *,
+    forked: bool,
+    wire: Wire | None = None,
+) -> Lifetime:
+    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
+
+    With `wire`, which the store must be reached through, it is played here.
+    """
     if forked:
         return _in_child(story, open_, call, steps, budget)
-    return _here(story, open_, call, Watch(story.execution_id, steps, budget, _nothing))
+    return _here(story, open_, call, Watch(story.execution_id, steps, budget, _nothing, wire))
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -126,6 +139,7 @@ def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:
         runner = _built(story, store)
         with observe(watch, store=runner.checkpointer):
             ending.result = _played(runner, story, call)
+    watch.see_to_the_wire()
     lifetime = _judged(call, ending, watch)
     _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
     return lifetime
@@ -143,11 +157,15 @@ def _built(story: Story, store: Checkpointer) -> Runner:
 def _played(runner: Runner, story: Story, call: Call) -> RunResult:
     entered: Any = runner
     if not is_async(runner):
+        if call.kind == "start" and story.enter is not None:
+            return story.enter(runner, story.execution_id)  # type: ignore[no-any-return]
         if call.kind == "start":
             return entered.execute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
         return runner.resume(story.execution_id, call.answer)
 
     async def played() -> RunResult:
+        if call.kind == "start" and story.enter is not None:
+            return await story.enter(runner, story.execution_id)  # type: ignore[no-any-return]
         if call.kind == "start":
             return await entered.aexecute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
         return await runner.aresume(story.execution_id, call.answer)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import Inject
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
     from pytest_fastdur.faults import Step, When
+    from pytest_fastdur.wire import When as InAStatement
+    from pytest_fastdur.wire import Wire
+
+_IN_A_STATEMENT: dict[Fault, InAStatement] = {
+    Fault.DROP: "before",
+    Fault.LOST_COMMIT: "in",
+    Fault.LOST_ANSWER: "after",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +44,21 @@ class Event:
     """The path of the node that a function of the user's was called for."""
     once: str | None = None
     """The key of an effect that is not to happen again while nobody knows whether it has."""
+    sends: bool = False
+    """Whether a statement was sent to the server between this instant and the next, as far as a proxy looks on."""
+    body: tuple[str, str] | None = None
+    """The run and the key of the effect whose body this is."""
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
-        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once]
+        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.sends, self.body]
 
     @staticmethod
     def of(plain: Sequence[Any]) -> Event:
         """The event that `plain` was made from."""
-        when, name, kind, run, row, path, once = plain
-        return Event(when, name, kind, run, None if row is None else tuple(row), path, once)
+        when, name, kind, run, row, path, once, sends, body = plain
+        run_and_key = None if body is None else (body[0], body[1])
+        return Event(when, name, kind, run, None if row is None else tuple(row), path, once, sends, run_and_key)
 
 
 def row_fact(row: Any) -> tuple[str, ...]:
@@ -64,7 +77,12 @@ class Watch:
     """The observer of one lifetime: records every boundary, strikes at the ordered ones, ends one that never ends."""
 
     def __init__(
-        self, execution_id: str, steps: Sequence[Step], budget: int, announce: Callable[[Watch], None]
+        self,
+        execution_id: str,
+        steps: Sequence[Step],
+        budget: int,
+        announce: Callable[[Watch], None],
+        wire: Wire | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.struck: list[Step] = []
@@ -76,9 +94,13 @@ class Watch:
         self._announce = announce
         self._runs: list[str] = []
         self._names: dict[tuple[str, str], int] = {}
+        self._wire = wire
+        self._sent = 0
+        self._armed: Step | None = None
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
+        self.see_to_the_wire()
         event = self._event(boundary)
         self.events.append(event)
         if len(self.events) > self._budget:
@@ -99,7 +121,28 @@ class Watch:
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
         once = None if getattr(effect, "repeats", True) else effect.record.key
-        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
+        kind = type(effect).__name__
+        body = (boundary.execution_id, effect.record.key) if kind == "RunEffect" and not effect.asks else None
+        return Event(boundary.when, name, kind, run, fact, getattr(effect, "path", None), once, body=body)
+
+    def see_to_the_wire(self) -> None:
+        """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
+        if self._wire is None:
+            return
+        sent, self._sent = self._sent, len(self._wire.requests)
+        if self.events and self._sent > sent:
+            self.events[-1] = replace(self.events[-1], sends=True)
+        armed, self._armed = self._armed, None
+        if armed is None:
+            return
+        if not self._wire.disarm():
+            self.struck.append(armed)
+        elif armed.fault is Fault.DROP:
+            self._cut(armed, self._wire)
+
+    def _cut(self, step: Step, wire: Wire) -> None:
+        if wire.cut():
+            self.struck.append(step)
 
     def _run(self, execution_id: str) -> str:
         if execution_id == self._execution_id:
@@ -109,6 +152,9 @@ class Watch:
         return f"run {self._runs.index(execution_id) + 2}: "
 
     def _strike(self, step: Step) -> None:
+        if step.fault.wire:
+            self._strike_the_wire(step)
+            return
         self.struck.append(step)
         if step.fault is Fault.CRASH:
             message = f"crashed on purpose {step.point.when} {step.point.name}"
@@ -119,6 +165,15 @@ class Watch:
         self._announce(self)
         _save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _strike_the_wire(self, step: Step) -> None:
+        wire = self._wire
+        assert wire is not None, "a fault of the wire is ordered and there is none"
+        if step.point.when == "after" and step.fault is Fault.DROP:
+            self._cut(step, wire)
+        else:
+            wire.arm(_IN_A_STATEMENT[step.fault])
+            self._armed = step
 
 
 def _save_coverage() -> None:

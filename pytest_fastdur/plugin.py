@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytest_fastdur.clauses",)
 
 _OPTIONS = {
-    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill (crash)"),
+    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill, drop, lost-commit, lost-answer (crash)"),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
@@ -35,6 +35,7 @@ _OPTIONS = {
 }
 _CHOICES = {"backends": ("sqlite", "postgres"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+_LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
 
@@ -48,11 +49,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         key = name.replace("-", "_")
         group.addoption(f"--fastdur-{name}", dest=f"fastdur_{key}", metavar=metavar, help=text)
         parser.addini(f"fastdur_{key}", text, default=None)
+    group.addoption("--fastdur-lint", action="store_true", default=None, help=_LINT)
+    parser.addini("fastdur_lint", _LINT, type="bool", default=False)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause for each option
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
+    if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
+        from pytest_fastdur.lint import register
+
+        register(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if not given:
         return

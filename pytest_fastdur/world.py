@@ -12,11 +12,13 @@ from fastdur.records import Happened
 from pytest_fastdur import invariants
 from pytest_fastdur.durable import DurableState
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
+from pytest_fastdur.others import Others
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import Step
@@ -30,7 +32,7 @@ NOTHING = DurableState(None)
 class World:
     """A history in the making. What breaks a promise on the way is kept in `violations`."""
 
-    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool) -> None:
+    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool, wired: bool = False) -> None:
         self.story = story
         self.place = backend.fresh()
         self.lifetimes: list[Lifetime] = []
@@ -42,6 +44,9 @@ class World:
         self._closed = False
         self._backend = backend
         self._store = backend.open(self.place)
+        self._wire = backend.wire() if wired else None
+        if self._wire is not None:
+            self._wire.__enter__()
         self._counts = {"start": 0, "resume": 0}
         self._acknowledged: list[tuple[str, ...]] = []
         self._entered: dict[str, str] = {}
@@ -50,6 +55,9 @@ class World:
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
+        if story.before is not None:
+            story.before(self._store)
+        self._others = Others(DurableState.read(self._store, story.execution_id))
         story.begin()
 
     @property
@@ -71,6 +79,8 @@ class World:
             return
         self._closed = True
         self._store.close()
+        if self._wire is not None:
+            self._wire.__exit__(None, None, None)
         if not keep:
             self._backend.discard(self.place)
 
@@ -116,11 +126,12 @@ class World:
             self.story.ledger.lifetime = len(self.lifetimes)
         lifetime = live(
             self.story,
-            partial(self.story.store or self._backend.open, self.place),
+            partial(self._open, self.place),
             call,
             steps,
             self._budget,
             forked=self._forked,
+            wire=self._wire,
         )
         self.lifetimes.append(lifetime)
         self._look()
@@ -128,6 +139,11 @@ class World:
         self._compare_return(lifetime)
         self._compare_history()
         return lifetime
+
+    def _open(self, place: str) -> Checkpointer:
+        if self.story.store is not None:
+            return self.story.store(place)
+        return self._backend.open(place, self._wire)
 
     def settle(self, reference: DurableState) -> bool:
         """Say what became of the unknown effects, as a human would who has asked the provider; whether any was new.
@@ -154,9 +170,9 @@ class World:
         tallies = {} if self.story.ledger is None else self.story.ledger.tallies()
         if any(entry.key == effect.key for tally in tallies.values() for entry in tally.entries):
             return True
-        body = f"effect {effect.name.rpartition('.')[2]}@{_address(effect.path)}"
+        body = (effect.execution_id, effect.key)
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
-        return any(event.kind == "RunEffect" and body in event.name for event in events)
+        return any(event.body == body for event in events)
 
     def _look(self) -> None:
         try:
@@ -166,6 +182,7 @@ class World:
             state = self.state
         self.states.append(state)
         self.violations += invariants.check(state)
+        self.violations += self._others.check(state)
         self._recorded.append(frozenset() if state.run is None else state.run.recorded())
 
     def _broken(self, verdict: Verdict, what: str) -> None:

@@ -28,8 +28,8 @@ T = TypeVar("T")
 class Session(Protocol):
     """One transaction of a dialect."""
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
-        """Run the first piece; if it changed its head, the others too; tell whether it did."""
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
+        """Run the first piece; if it changed its head, or that many, the others too; tell whether it did."""
         ...
 
     def change(self, sql: str, values: Sequence[object]) -> int:

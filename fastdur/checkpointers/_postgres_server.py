@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PREPARE: Final = "prepare_threshold"
+"""After how many uses of a statement the server is to keep it for the session; None: never."""
+
+NOT_PREPARED: Final = ("26000", "42P05")
+"""A statement that the server was to keep is not there, or is there already: nothing was done, not even begun."""
+
 DriverError = psycopg.Error
 Forbidden = psycopg.errors.InsufficientPrivilege
 NoConnection = psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed
@@ -52,14 +58,6 @@ _GONE: Final = ("08", "57P", "40003", "25P03", "25P04")
 """The beginnings of the codes after which the session is over, and the outcome of its statement not known."""
 
 _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError], str], ...]] = (
-    (
-        ("26000", "42P05"),  # a prepared statement is not there, or is there already
-        StoreUnavailable,
-        (
-            "The store {at} did not take this: {told}. Nothing was written. The pooler in between gives each statement "
-            "another session; leave prepared=True away."
-        ),
-    ),
     (
         ("42501",),
         StoreUnavailable,
@@ -100,11 +98,11 @@ _HOPELESS: Final = (
 """What a refused connection says where waiting will not help. The protocol's code is not given there."""
 
 
-def settings(*, prepared: bool) -> dict[str, Any]:
-    """Return how to connect. Unless `prepared`, nothing of a session is needed later: the next may be another one."""
+def settings() -> dict[str, Any]:
+    """Return how to connect. Nothing of a session is needed later: the next statement may meet another one."""
     return {
         "autocommit": True,
-        "prepare_threshold": 1 if prepared else None,
+        PREPARE: None,
         "client_encoding": "utf8",
         "fallback_application_name": "fastdur",
     }
@@ -130,6 +128,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def connect(cls, *args: Any, **options: Any) -> Connection:
         """Connect."""
         return cls.ready.pop() if cls.ready else super().connect(*args, **options)
+
+    def keeps_statements(self, answered_by: int) -> bool:
+        """Whether the process that answers is the one that has greeted. A pooler, which may let another answer at any
+        time, greets by itself.
+        """
+        return answered_by == self.info.backend_pid
 
     def one_cursor(self) -> psycopg.Cursor[tuple[Any, ...]]:
         """Return the cursor that all statements share: making one takes time."""
@@ -258,6 +262,8 @@ def understood(error: psycopg.Error, location: str, *, sent: bool) -> FastdurErr
         return InTransaction(message)
     if code is None:
         return _unanswered(error, told, location, sent=sent)
+    if code in NOT_PREPARED:
+        return Again(f"the session is another one than before ({code}: {told})", unclear=False)
     if code in _ROLLED_BACK:
         return Again(f"{_ROLLED_BACK[code]} ({code}: {told})", unclear=False)
     if code.startswith(_GONE):

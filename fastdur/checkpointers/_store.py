@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from itertools import chain
 from threading import Event
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from fastdur._codec import dumps
 from fastdur.checkpointers._effect_records import EffectRecords, stale
-from fastdur.checkpointers._rows import Tail, Tails, body_after, replay, row_values, same_row
+from fastdur.checkpointers._retention import Retention
+from fastdur.checkpointers._rows import Tail, Tails, body_after, nonce_of, replay, row_values, same_row
 from fastdur.checkpointers._sql import RUN_SHIFT
+from fastdur.checkpointers._starting import Starting
 from fastdur.checkpointers._values import (
     execution,
     plain,
-    plain_or_none,
     question,
     question_values,
 )
-from fastdur.errors import CheckpointExists, RunExists
+from fastdur.errors import CheckpointExists
 from fastdur.records import Claim
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur.checkpointers._patience import Piece, Session
     from fastdur.checkpointers._sql import Hold, Sql
-    from fastdur.checkpointers.protocol import Start
     from fastdur.records import Checkpoint, Execution, PendingInterrupt, Status
 
 _EVERY: Final = 1 << RUN_SHIFT
@@ -35,14 +35,8 @@ _ALL: Final[list[Status]] = ["running", "paused", "completed", "failed", "cancel
 _UNFINISHED: Final[list[Status]] = ["running", "paused", "failed"]
 
 
-class Store(EffectRecords):
+class Store(Starting, EffectRecords, Retention):
     """The methods of `Checkpointer` over the two primitives of a dialect."""
-
-    clock_offset: float = 0.0
-    """Seconds added to the database's clock. Only tests move it."""
-
-    small: ClassVar[int] = 1024
-    """How long the text of a state is that is written in full each time, in place of what is new in it."""
 
     def __init__(self, sql: Sql, lease: float, durability: str) -> None:
         if not 0 < lease < float("inf"):
@@ -109,7 +103,7 @@ class Store(EffectRecords):
         if row is None:
             after = Tail(seq, tail.base, tail.size, tail.spent, tail.tree, status)
         else:
-            nonce = _nonce(row, seen, seq + 1)
+            nonce = nonce_of(row, seen, seq + 1)
             body, after = body_after(tail, row.frames, status, self.small)
             pieces.append((sql.append, row_values(run, nonce, row, body, after)))
         pieces += beside
@@ -142,36 +136,6 @@ class Store(EffectRecords):
         return Tail(tail.seq, tail.base, tail.size, tail.spent, tail.tree, status)
 
     # -- ownership ---------------------------------------------------------------------------------------------------
-
-    def start_execution(self, start: Start) -> Claim:
-        """Write the head of a new run, claimed."""
-        sql, now = self._sql, self.clock_offset
-        execution_id = plain(start.execution_id)
-        head = (
-            execution_id,
-            plain(start.runner),
-            plain(start.kind),
-            start.token,
-            start.token,
-            plain(start.owner),
-            now + self._lease,
-            plain_or_none(start.parent_id),
-            plain_or_none(start.parent_address),
-            plain_or_none(start.parent_checkpoint_id),
-            now,
-            now,
-        )
-        texts = (dumps(start.graph), dumps(start.input), execution_id)
-
-        def work(session: Session) -> Claim:
-            session.move(((sql.start, head), (sql.start_texts, texts)))
-            run, token = session.rows(sql.started, (execution_id,))[0]
-            if token != start.token:
-                message = f"Run {start.execution_id!r} has been started before; resume it or choose another id."
-                raise RunExists(message)
-            return Claim(start.execution_id, run, 1, start.token, 0, Tail(0, status="running"))
-
-        return self._write(work)
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
@@ -293,6 +257,7 @@ class Store(EffectRecords):
         *,
         status: Status | None = None,
         runner: str | None = None,
+        parent: str | None = None,
         unfinished: bool = False,
         limit: int | None = None,
     ) -> list[Execution]:
@@ -302,12 +267,11 @@ class Store(EffectRecords):
             return []
         if statuses == _ALL and runner is None:
             statuses = []
-        values: list[object] = [self.clock_offset, *statuses]
-        if runner is not None:
-            values.append(plain(runner))
-        if limit is not None:
-            values.append(limit)
-        text = self._sql.heads(statuses=len(statuses), runner=runner is not None, limited=limit is not None)
+        asked = [plain(name) for name in (runner, parent) if name is not None]
+        values = [self.clock_offset, *statuses, *asked, *([] if limit is None else [limit])]
+        text = self._sql.heads(
+            statuses=len(statuses), runner=runner is not None, parent=parent is not None, limited=limit is not None
+        )
         return [execution(row) for row in self._read(lambda session: session.rows(text, values))]
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
@@ -316,15 +280,3 @@ class Store(EffectRecords):
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]
-
-
-def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
-    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
-    prefix = f"{seen.run}-{seq}-"
-    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
-        message = (
-            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
-            f"{seen.execution_id!r}: its id must start with {prefix!r}"
-        )
-        raise ValueError(message)
-    return row.checkpoint_id[len(prefix) :]

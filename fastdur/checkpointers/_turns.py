@@ -190,16 +190,21 @@ class Turns:
         if not self._given_up(job) and job.leads:
             self._leave()
 
+    def _handed_on(self) -> bool:
+        with self._door:
+            if not self._queue:
+                return False
+            heir = self._queue.popleft()
+            heir.leads = True
+            self._holder = heir.thread
+            heir.gate.release()
+            return True
+
     def _leave(self) -> None:
         """Hand the turn to the first who waits, or give it up."""
         while True:
-            with self._door:
-                if self._queue:
-                    heir = self._queue.popleft()
-                    heir.leads = True
-                    self._holder = heir.thread
-                    heir.gate.release()
-                    return
+            if self._queue and self._handed_on():
+                return
             self._holder = None
             self._turn.release()
             if not self._queue or not self._turn.acquire(blocking=False):

@@ -14,6 +14,8 @@ from fastdur.checkpointers._cursor import TransactionCursor, UndoneError
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._postgres_server import (
     COLLISIONS,
+    NOT_PREPARED,
+    PREPARE,
     Connection,
     DriverError,
     Forbidden,
@@ -61,10 +63,10 @@ class _Session:
         self.sent = sent
         """Whether a write is on its way that will hold."""
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         texts, values = zip(*pieces, strict=True)
         ordered = values[:1] + values[2:] + values[1:2]  # as `folded` has them
-        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == 1
+        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == heads
 
     def change(self, sql: str, values: Sequence[object]) -> int:
         return self._execute(sql.encode(), values).rowcount
@@ -117,9 +119,10 @@ class PostgresCheckpointer(Store):
     `"normal"` takes the server as it is. `lease` is how many seconds a run stays its owner's without a sign of life.
 
     Every write is one statement in a transaction of its own, but for a transactional effect, whose transaction the
-    server ends where it hears nothing for 30 seconds, or for a shorter lease. Nothing is kept in a session, so a pooler
-    in transaction mode may stand in between; `prepared=True` gives that up, and a step then costs about the server a
-    third less. Safe to use from any number of threads and processes, and across `fork`.
+    server ends where it hears nothing for 30 seconds, or for a shorter lease. Nothing that is kept in a session is
+    needed, so a pooler in transaction mode may stand in between. Where none does, which is found out when connecting,
+    the server keeps the statements of each session, and a step costs it less; `prepared=False` leaves that away. Safe
+    to use from any number of threads and processes, and across `fork`.
     """
 
     small = 64  # the log of the server grows by what is written, not by pages
@@ -133,7 +136,7 @@ class PostgresCheckpointer(Store):
         *,
         lease: float = 30.0,
         durability: Literal["full", "normal"] = "full",
-        prepared: bool = False,
+        prepared: bool = True,
     ) -> None:
         if not 0 <= min_pool_size <= max_pool_size or max_pool_size < 1:
             message = f"the pool cannot hold {min_pool_size} to {max_pool_size} connections; let it hold 1 or more"
@@ -143,7 +146,8 @@ class PostgresCheckpointer(Store):
         self._schema = schema
         self._location = f"{where}/{schema}"
         self._sizes = min_pool_size, max_pool_size
-        self._settings = settings(prepared=prepared)
+        self._settings = settings()
+        self._prepared = prepared
         self._kept = _Kept()
         self._begin_anew()
         weakref.finalize(self, self._kept.close)
@@ -188,7 +192,9 @@ class PostgresCheckpointer(Store):
             try:
                 return work(session)
             except DriverError as error:
-                if connection.closed or error.sqlstate == "25006":
+                if error.sqlstate in NOT_PREPARED:
+                    self._keep_no_statements()
+                if connection.closed or error.sqlstate in ("25006", *NOT_PREPARED):
                     self._replace(pool)
                 raise understood(error, self._location, sent=session.sent) from error
             finally:
@@ -247,9 +253,13 @@ class PostgresCheckpointer(Store):
             failed.pop_all()
         return connection
 
+    def _keep_no_statements(self) -> None:
+        """From now on the next statement may meet another session, whatever it looked like."""
+        self._prepared, self._settings[PREPARE] = False, None
+
     def _prepare(self, connection: Connection) -> None:
         version = self._version(connection)
-        ((commits,),) = connection.execute("SHOW synchronous_commit")
+        ((commits, process),) = connection.execute("SELECT current_setting('synchronous_commit'), pg_backend_pid()")
         if commits == "off" and self._durability == "full":
             message = (
                 f"The store {self._location} may lose what it has acknowledged: synchronous_commit is off there. "
@@ -258,6 +268,8 @@ class PostgresCheckpointer(Store):
             raise StoreUnavailable(message)
         if version != SCHEMA:
             self._upgrade(connection, version)
+        if self._prepared and connection.keeps_statements(process):
+            connection.prepare_threshold = self._settings[PREPARE] = 1
 
     def _version(self, connection: Connection) -> int:
         ((found,),) = connection.execute("SELECT to_regclass(%s)", [quoted(self._schema) + ".schema_version"])

@@ -18,6 +18,8 @@ from fastdur.checkpointers._sqlite_file import (
     BUSY,
     create,
     faulty,
+    lost,
+    place_of,
     probe,
     resolve,
     understood,
@@ -49,6 +51,7 @@ _SQL: Final = Sql(
 # has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
 _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
+_SHORTEN_BY: Final = 200
 
 
 class _Connection:
@@ -60,11 +63,11 @@ class _Connection:
         self.driver = driver
         self.execute = driver.execute
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         execute = self.execute
         first = True
         for sql, values in pieces:
-            if execute(sql, values).rowcount != 1 and first:
+            if execute(sql, values).rowcount != heads and first:
                 return False
             first = False
         return True
@@ -89,9 +92,10 @@ class _Connection:
 class _Kept:
     """The connections of one store. They are closed with it, and when it is collected."""
 
-    __slots__ = ("reader", "writer")
+    __slots__ = ("place", "reader", "writer")
 
     def __init__(self) -> None:
+        self.place: tuple[int, int] | None = None
         self.writer: _Connection | None = None
         self.reader: _Connection | None = None
 
@@ -100,6 +104,14 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
+
+
+def _shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -159,6 +171,8 @@ class SQLiteCheckpointer(Store):
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:
             return self._turns.run(work, self.busy_bound)
+        if self._kept.writer is not None and self._moved():
+            self.rest()
         if self._kept.writer is None:
             with self._turns:
                 self._look_at_the_file()
@@ -197,7 +211,14 @@ class SQLiteCheckpointer(Store):
         finally:
             if not committed:
                 self._undo()
+        if self._durability == "full" and self._moved():
+            self._drop()
+            raise lost(self._path)
         return result
+
+    def _moved(self) -> bool:
+        """Whether another file, or none, is where the one was that is open."""
+        return not self._memory and place_of(self._path) != self._kept.place
 
     def _apart(self, session: Session, job: Job[Any]) -> None:
         """Do one job of several; if it fails, it alone leaves nothing."""
@@ -237,6 +258,16 @@ class SQLiteCheckpointer(Store):
             self._kept.writer.driver.close()
             self._kept.writer = None
 
+    # -- space -------------------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
+
+        A file that was made without this ability keeps them for what comes next.
+        """
+        while self._write(_shorten):
+            pass
+
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connect(self) -> _Connection:
@@ -269,11 +300,15 @@ class SQLiteCheckpointer(Store):
             connection.driver.close()
             raise
         self._kept.writer = connection
+        if not self._memory:
+            self._kept.place = place_of(self._path)
         return connection
 
     def _prepare(self, connection: _Connection, version: int) -> None:
         execute = connection.execute
         execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        if not version:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded before there are tables only
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             message = f"The file system of {self._path} cannot hold a write-ahead log; put the store on a local disk."

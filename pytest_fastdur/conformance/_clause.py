@@ -26,6 +26,7 @@ Capability = Literal[
     "effects",
     "runs",
     "values",
+    "retention",
     "threads",
     "instances",
     "processes",
@@ -33,7 +34,7 @@ Capability = Literal[
     "clock",
     "faults",
 ]
-"""What a clause may need. The first seven are what every store is made of; the others are claimed by declaration."""
+"""What a clause may need. The first eight are what every store is made of; the others are claimed by declaration."""
 
 StoreFault = Literal["lost-commit", "lost-answer", "down"]
 """How a write fails: not done and an error; done and an error; not done, until the fault is taken away."""
@@ -119,6 +120,9 @@ class Group:
         """Make the next write of this store meet `fault`; None takes it away (capability `faults`)."""
         message = f"{type(self).__name__} claims faults and must define arm(self, store, fault)"
         raise TypeError(message)
+
+    def settle(self) -> None:
+        """Return once nothing is under way that a killed process has sent: a server may go on with it for a while."""
 
     # -- what pytest and `run_suite` ask -----------------------------------------------------------------------------
 

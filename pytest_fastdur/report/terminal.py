@@ -30,6 +30,8 @@ def summary(report: SweepReport) -> str:
     if len(report.findings) == 1:
         verdict = "1 finding"
     only = f", only {report.restricted}" if report.restricted else ""
+    if report.inapplicable:
+        only += f", not {'+'.join(report.inapplicable)} (a store on files has no connection to lose)"
     return (
         f"{report.story}: {len(report.rows)} boundaries, {'+'.join(report.faults)} before and after{only}: "
         f"{tried}{pairs}, {report.lifetimes:,} lifetimes, {verdict}"
@@ -116,7 +118,7 @@ def _cell(text: str, *, color: bool) -> str:
     padded = f"{text:<{_CELL}}"
     if text == "-":
         return _paint(padded, "faint", color=color)
-    return _paint(padded, {"ok": "green", "alt": "yellow"}.get(text, "red"), color=color)
+    return _paint(padded, {"ok": "green", "alt": "yellow", "ask": "yellow"}.get(text, "red"), color=color)
 
 
 def _paint(text: str, how: str, *, color: bool) -> str:

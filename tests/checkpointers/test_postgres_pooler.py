@@ -41,6 +41,18 @@ def test_setup_and_every_kind_of_write_work_through_it(pooled, nothing):
         assert len(store.list("asked")) == 2
 
 
+def test_no_statement_is_kept_in_a_session_that_the_next_one_may_not_meet(pooled, nothing):
+    """Wrong: a statement under a name that means another one in another session."""
+    with closing(PostgresCheckpointer(pooled, nothing, 1, 1)) as store:
+        claim = start(store)
+        for _ in range(5):
+            store.put(claim, row(claim), "running")
+        with store._kept.pool.connection() as connection:
+            assert connection.prepare_threshold is None
+            for _ in range(4):
+                assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+
+
 def test_sixteen_threads_share_two_sessions_and_each_run_is_whole(pooled, nothing):
     with closing(PostgresCheckpointer(pooled, nothing, 1, 16)) as store:
         claims = [start(store, f"r{n}") for n in range(16)]

@@ -329,6 +329,6 @@ def test_a_scope_that_belongs_to_another_process_begins_nothing(node):
 
 
 def test_each_fork_is_counted(monkeypatch):
-    monkeypatch.setattr(scope._process, "forks", 3)
+    monkeypatch.setattr(scope.process, "forks", 3)
     scope._forked()
-    assert scope._process.forks == 4
+    assert scope.process.forks == 4
