@@ -247,6 +247,11 @@ def _parts(items: list[Any], depth: int) -> list[Any]:
     return cast("list[Any]", _freeze_list(items, MISSING, MISSING, depth + 1))
 
 
+def keeps(cls: type[Any]) -> bool:
+    """Tell whether a store may keep an instance of exactly this class."""
+    return cls in FREEZERS or shape_of(cls) is not None or encoder_of(cls) is not None
+
+
 def freeze_other(value: Any, old: Frozen, twin: Any, depth: int) -> Frozen:
     """Freeze a value of a type that `FREEZERS` does not know yet, and make it known; raises `BadLeafError`."""
     cls = class_of(value)

@@ -116,10 +116,10 @@ def idempotent(
 
     Outside a run the function runs plainly; with `required=True` it raises `ScopeLost`. `fn.plain(...)` runs it plainly
     on purpose, anywhere. In a thread that does not know its run it raises `ScopeLost` while a run is active in this
-    process: hand such a thread `carry(fn)`. Raises `IdempotencyError`
-    where the arguments give no key or the result cannot be stored (recorded: the body does not run again),
-    `IdempotencyMismatch` where a key was used with other arguments, `EffectUnknown` as said above, `EffectDeadlock`
-    where a body would wait for itself.
+    process: hand such a thread `carry(fn)`. Raises `NotStorable` when it is applied to a function whose return
+    annotation names what no store keeps; in a call `IdempotencyError` where the arguments give no key or the result
+    cannot be stored (recorded: the body does not run again), `IdempotencyMismatch` where a key was used with other
+    arguments, `EffectUnknown` as said above, `EffectDeadlock` where a body would wait for itself.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

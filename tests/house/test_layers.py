@@ -19,7 +19,7 @@ ORDER = (
     ("_registry", "_delta"),
     ("_refusals", "_tags"),
     ("_freeze", "_thaw"),
-    ("_fingerprint",),
+    ("_fingerprint", "_promised"),
     ("_codec",),
     ("_live",),
     ("_own",),
