@@ -2,6 +2,7 @@
 
 `freeze`: starts run after run and stops itself in each, before the effect; whoever wakes it has taken the run over.
 `die`: starts one run and kills itself between the body of the effect and its record.
+`hold`: starts one run and stops itself in the body of a transactional effect, after its first statement.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from fastdur import (
     Chain,
     Happened,
+    InTransaction,
     NotHappened,
     PostgresCheckpointer,
     SQLiteCheckpointer,
@@ -25,14 +27,18 @@ from fastdur import (
     effect_key,
     idempotent,
     observe,
+    transaction,
 )
+from tests.unit.books import Books
 
 ROUNDS = 100
 CALLERS = 8
 
 
-def opened(backend, where, schema):
-    return SQLiteCheckpointer(where) if backend == "sqlite" else PostgresCheckpointer(where, schema, 1, 4)
+def opened(backend, where, schema, **options):
+    if backend == "sqlite":
+        return SQLiteCheckpointer(where, **options)
+    return PostgresCheckpointer(where, schema, 1, 4, **options)
 
 
 def ledger_of(path):
@@ -94,11 +100,32 @@ def die(store, ledger, policy):
         chain(store, lambda state: {"paid": pay(state["run"])}).execute({"run": "r"}, execution_id="r")
 
 
+def line(books, after=lambda: None):
+    """A transactional effect that can write its line only once, whoever writes it."""
+
+    @idempotent(name="line", transactional=True)
+    def write():
+        books.insert(transaction(), 5, id=1)
+        after()
+        return 5
+
+    return write
+
+
+def hold(store):
+    write = line(Books(store, made=True), lambda: os.kill(os.getpid(), signal.SIGSTOP))
+    with suppress(StaleRun, InTransaction):
+        chain(store, lambda state: {"paid": write()}).execute({}, execution_id="r")
+        sys.exit("what an owner wrote that had been replaced was kept")
+
+
 def main():
     backend, where, schema, ledger, how, policy = sys.argv[1:]
-    store = opened(backend, where, schema)
+    store = opened(backend, where, schema, lease=1.0 if how == "hold" else 30.0)
     if how == "freeze":
         freeze(store, ledger)
+    elif how == "hold":
+        hold(store)
     else:
         die(store, ledger, policy)
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fastdur import EffectUnknown, Happened, list_unknown, resolve_unknown
-from tests.cases._effect_process import CALLERS, ROUNDS, chain, crowd, effect, ledger_of, opened
+from fastdur import EffectUnknown, Happened, StoreUnavailable, list_unknown, resolve_unknown
+from tests.cases._effect_process import CALLERS, ROUNDS, chain, crowd, effect, ledger_of, line, opened
+from tests.unit.books import Books
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,3 +81,45 @@ def test_a_process_killed_between_a_body_and_its_record_leaves_what_its_policy_s
         assert made.resume("r").output == {"paid": "r"}
         assert ledger_of(ledger) == [["r", unknown.effect_key]] * times
         assert list_unknown("r", store) == []
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_an_owner_frozen_in_a_transaction_holds_its_rows_no_longer_than_a_lease_and_wakes_to_nothing(place, ledger):
+    """The new owner's body runs into the line of the old one, waits, and writes it when the server has let go."""
+    with closing(opened(*place, lease=1.0)) as store:
+        books = Books(store)
+        zombie = process(place, ledger, "hold")
+        try:
+            _, status = os.waitpid(zombie.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+            write = line(books)
+            assert chain(store, lambda state: {"paid": write()}).resume("r", takeover=True).output == {"paid": 5}
+            os.kill(zombie.pid, signal.SIGCONT)
+            assert zombie.wait() == 0
+        finally:
+            zombie.kill()
+            zombie.wait()
+        assert books.amounts() == [5]
+        assert [record.status for record in store.list_idempotent("r")] == ["done"]
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_an_owner_frozen_in_a_transaction_on_sqlite_is_waited_for_within_the_bound_and_leaves_nothing(place, ledger):
+    """There is one writer of a file. Whoever waits is told so; when the frozen process dies, its transaction goes."""
+    with closing(opened(*place)) as store:
+        books = Books(store)
+        store.busy_bound = 0.3
+        zombie = process(place, ledger, "hold")
+        try:
+            _, status = os.waitpid(zombie.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+            write = line(books)
+            made = chain(store, lambda state: {"paid": write()})
+            with pytest.raises(StoreUnavailable):
+                made.resume("r", takeover=True)
+        finally:
+            zombie.kill()
+            zombie.wait()
+        assert (books.amounts(), store.list_idempotent("r")) == ([], [])
+        assert made.resume("r").output == {"paid": 5}
+        assert books.amounts() == [5]
