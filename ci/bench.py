@@ -22,6 +22,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -283,6 +284,26 @@ def effects(bench: Bench) -> Iterator[Figure]:
     against = median(one / (2 * two) for one, two in pairs)
     yield Figure("effect, first call FULL, against two commits", against, "x", 2.2)
     yield Figure("effect, recorded already", median(times["hit"]) * 1e6, "us", 10)
+    yield Figure("effect, recorded, 20 KB of arguments, against JSON and hash", _big(bench), "x", 4)
+
+
+def _big(bench: Bench) -> float:
+    """A recorded call with 20 KB of arguments, against the least that could tell it from another."""
+    order = {"lines": [{"text": "x" * 100, "number": number} for number in range(160)]}
+    ratios: list[float] = []
+
+    @idempotent
+    def ship(order: dict[str, Any]) -> int:
+        return len(order)
+
+    def node(_: dict[str, Any]) -> None:
+        ship(order)
+        for _ in range(bench.rounds * 10):
+            least = timed(lambda: sha256(json.dumps(order, sort_keys=True).encode()).hexdigest())
+            ratios.append(timed(lambda: ship(order)) / least)
+
+    Chain("big", checkpointer=False).add_node("ship", node).execute({})
+    return median(ratios)
 
 
 def threads(bench: Bench) -> Iterator[Figure]:

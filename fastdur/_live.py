@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fastdur._fingerprint import RULES
 from fastdur._freeze import FREEZERS, LEAVES, freeze, holds_only_leaves, survives
 from fastdur._frozen import MISSING, TAG, class_of
+from fastdur._functions import shown
 from fastdur._registry import full_name
 from fastdur._thaw import rethaw, thaw, thaw_shared
 from fastdur.errors import NodeResultError, NotStorable
@@ -293,7 +294,7 @@ def _is_untouched(live: LiveState, twin: dict[str, Any]) -> bool:
 
 def _store(base: Snapshot, following: Snapshot, key: Any, value: Any, where: str) -> bool:
     if type(key) is not str or key == TAG or not survives(key):
-        raise NotStorable(f"{where}[{key!r}]: the key is not storable; use another string")
+        raise NotStorable(f"{where}[{shown(key)}]: the key is not storable; use another string")
     old, twin = base.frozen.get(key, MISSING), base.twin.get(key, MISSING)
     new = old if value is twin else freeze(value, f"{where}[{key!r}]", old, twin)
     following.frozen[key] = new

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from fastdur import _ending, _engine, _unknown
 from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime, arun, run
+from fastdur._functions import annotate
 from fastdur._threads import in_thread
 from fastdur.errors import FastdurError, RunCancelled, RunInProgress, StaleRun, StoreError
 from fastdur.records import Resume
@@ -73,9 +73,7 @@ def _noted(ended: Ended, life: Lifetime) -> Ended:
     if ended.error is not None and life.durable:
         way = f"resume({life.execution_id!r}) after the cause is mended"
         note = f"Run {life.execution_id!r} failed here and can go on: {way}."
-        if note not in getattr(ended.error, "__notes__", ()):
-            with suppress(AttributeError):  # a frozen exception takes no note
-                ended.error.add_note(note)
+        annotate(ended.error, note)
     return ended
 
 
