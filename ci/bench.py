@@ -28,11 +28,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 import bench_postgres
+from bench_lookups import FEW, MANY, fill, growing
 
 from fastdur import Chain, SQLiteCheckpointer, idempotent, prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fastdur import Checkpointer
 
 Durability = Literal["full", "normal"]
 STEPS = 1000
@@ -384,6 +387,18 @@ def lives(bench: Bench) -> Iterator[Figure]:
         yield Figure("runs pruned, four rows each", STEPS / seconds, "1/s", 1000, at_least=True)
 
 
+def look_ups(bench: Bench) -> Iterator[Figure]:
+    """Stores of others' rows, few and many."""
+    stores: dict[int, Checkpointer] = {}
+    for rows in (FEW, MANY):
+        store = stores[rows] = bench.store()
+        connection = sqlite3.connect(store.location, isolation_level=None)
+        fill(connection.execute, "", rows)
+        connection.close()
+    for name, ratio in growing(stores):
+        yield Figure(f"SQLite: {name}, {MANY:,} runs against {FEW}", ratio, "x", 2)
+
+
 def postgres(bench: Bench) -> Iterator[Figure]:
     """The same on a Postgres server of its own."""
     for what, value, unit, target in bench_postgres.figures(bench.rounds):
@@ -398,6 +413,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "threads": threads,
     "loop": event_loop,
     "lives": lives,
+    "lookups": look_ups,
     "postgres": postgres,
 }
 

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from fastdur.errors import StoreTooNew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from fastdur.records import Status
 
 SCHEMA: Final = 2
 """The schema version that this version writes."""
@@ -315,12 +317,13 @@ class Sql:
         """The open questions, oldest first. Parameters: execution_id, limit, as far as asked for."""
         return self._fit(_PENDING + " WHERE e.execution_id = ?" * one_run + " ORDER BY p.id" + " LIMIT ?" * limited)
 
-    def heads(self, *, statuses: int, runner: bool, parent: bool, limited: bool) -> str:
-        """The heads of runs, newest first.
+    def heads(self, statuses: Sequence[Status], *, runner: bool, parent: bool, limited: bool) -> str:
+        """The heads of runs with one of these statuses, or with any where none is given, newest first.
 
-        Parameters: the statuses, the runner, the parent, the limit, as far as asked for.
+        Parameters: the runner, the parent, the limit, as far as asked for. The statuses stand in the text: how many
+        runs have them decides on the way to find them, and a plan that is kept for any of them would fit none.
         """
-        asked = [f"e.status IN ({', '.join('?' * statuses)})"] * bool(statuses)
+        asked = [f"e.status IN ({', '.join(map(repr, statuses))})"] * bool(statuses)
         asked += ["e.runner = ?"] * runner + ["e.parent_id = ?"] * parent
         where = " WHERE " + " AND ".join(asked) if asked else ""
         return self._fit(_HEAD + where + " ORDER BY e.run DESC" + " LIMIT ?" * limited)

@@ -16,6 +16,7 @@ from fastdur.checkpointers._postgres_server import (
     COLLISIONS,
     NOT_PREPARED,
     PREPARE,
+    TAKEN,
     Connection,
     DriverError,
     Forbidden,
@@ -299,10 +300,16 @@ class PostgresCheckpointer(Store):
             )
             raise StoreUnavailable(message) from error
         except DriverError as error:
-            if error.sqlstate in COLLISIONS:
-                message = "another process is setting up this schema, or it has tables of something else"
-                raise Again(message, unclear=False) from error
-            raise
+            if error.sqlstate not in COLLISIONS:
+                raise
+            if error.sqlstate == TAKEN and not self._version(connection):
+                message = (
+                    f"The schema {self._schema!r} of {self._location} has something else of a name that a store needs "
+                    f"({error.diag.message_primary}). Nothing was written. Give another schema."
+                )
+                raise StoreCorrupt(message) from error
+            message = "another process is setting up this schema"
+            raise Again(message, unclear=False) from error
 
     # -- fork --------------------------------------------------------------------------------------------------------
 
