@@ -86,8 +86,8 @@ _TOO_LONG: Final = ("25P03", "25P04")
 TAKEN: Final = "42P07"
 """A table or index of that name is there."""
 
-COLLISIONS: Final = ("23505", "42P06", TAKEN, "42710")
-"""Somebody else has just made the same schema, table or index: all of the store, or it is something else's."""
+COLLISIONS: Final = ("23505", "42P06", TAKEN, "42701", "42710")
+"""Somebody else has just made the same schema, table, column or index: all of the store, or it is something else's."""
 
 _HOPELESS: Final = (
     "authentication failed",

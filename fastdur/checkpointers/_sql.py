@@ -217,8 +217,9 @@ _INHERIT: Final = (
 )
 
 # A run goes with the child runs that its nodes have started: a run that is started anew under its id would meet them.
-_OLD: Final = """e.token IS NULL AND (e.status IN ('completed', 'cancelled') AND e.updated_at <= {now}
-    OR e.status = 'failed' AND e.updated_at <= {now})"""
+# The statuses stand where no index of theirs is of use, so that each batch is read on along the key.
+_OLD: Final = """e.token IS NULL AND e.updated_at <= CASE WHEN e.status IN ('completed', 'cancelled') THEN {now}
+    WHEN e.status = 'failed' THEN {now} ELSE -1 END"""
 _TREES: Final = (
     """WITH RECURSIVE roots AS (
     SELECT e.run, e.execution_id, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """

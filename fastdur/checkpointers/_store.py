@@ -39,7 +39,7 @@ class Store(Starting, EffectRecords, Retention):
     """The methods of `Checkpointer` over the two primitives of a dialect."""
 
     def __init__(self, sql: Sql, lease: float, durability: str) -> None:
-        if not 0 < lease < float("inf"):
+        if type(lease) not in (int, float) or not 0 < lease < float("inf"):
             message = f"lease is {lease!r}; it must be a number of seconds greater than 0"
             raise ValueError(message)
         if durability not in ("full", "normal"):

@@ -291,10 +291,12 @@ class PostgresCheckpointer(Store):
                 for text in self._sql.upgrade(version):
                     connection.execute(text.encode())
         except Forbidden as error:
+            state = f"has schema {version} of {SCHEMA}" if version else "is not set up"
+            command = "fastdur schema --postgres" + f" --upgrade-from {version}" * bool(version)
             message = (
-                f"The store {self._location} is not set up, and this user may not do it "
+                f"The store {self._location} {state}, and this user may not do it "
                 f"({error.diag.message_primary}). Nothing was written. Let an administrator run what "
-                f"`fastdur schema --postgres` prints; the statement that was refused is: {text}"
+                f"`{command}` prints; the statement that was refused is: {text}"
             )
             raise StoreUnavailable(message) from error
         except DriverError as error:
