@@ -196,6 +196,19 @@ def test_what_is_no_whole_store_is_said_to_be_damaged(dsn, admin, nothing, damag
         start(store)
 
 
+def test_who_comes_second_in_setting_up_takes_what_the_first_has_made(dsn, admin, nothing, monkeypatch):
+    """Wrong: tables that somebody else has made in between are taken for tables of something else."""
+    admin.execute(f"CREATE SCHEMA {nothing}")
+    with closing(PostgresCheckpointer(dsn, nothing)) as first, closing(PostgresCheckpointer(dsn, nothing)) as second:
+        upgrade = second._sql.upgrade
+        monkeypatch.setattr(second._sql, "upgrade", lambda version: (first.setup(), upgrade(version))[1])
+        tries = []
+        monkeypatch.setattr(second, "_waiting", tries.append)
+        start(second)
+        assert tries == [1]
+        assert head(first).status == "running"
+
+
 @pytest.mark.parametrize(
     "theirs",
     ["TABLE {}.executions (theirs TEXT)", "VIEW {}.starts AS SELECT 1", "TABLE {}.executions_by_status (theirs TEXT)"],
