@@ -88,20 +88,20 @@ class _History:
             self._left = self._control.questions + 2
         for step in steps:
             self._found += judge.struck_as_ordered(lifetime, step)
-        if any(step.fault is Fault.RAISE for step in steps):
-            self._found += judge.raised_as_ordered(lifetime, self._world.status)
-            self._handled = self._handled or lifetime.how in ("completed", "paused")
+            if step.fault is Fault.RAISE:
+                self._found += judge.raised_as_ordered(lifetime, step, self._world.status)
+                self._handled = self._handled or lifetime.how in ("completed", "paused")
         return lifetime.how != "hung"
 
     def _healed(self, lifetime: Lifetime) -> bool:
         if not self._waiting:
             self._healing.append(lifetime)
-        self._found += judge.healed_as_documented(lifetime, self._world.status)
         if judge.in_doubt(lifetime) and self._world.settle(self._control.state):
             self._left += 1
             return True
         if judge.refused(lifetime, self._world.status):
             return self._another_way(lifetime)
+        self._found += judge.healed_as_documented(lifetime, self._world.status)
         return lifetime.how not in ("hung", "died")
 
     def _another_way(self, lifetime: Lifetime) -> bool:
@@ -113,6 +113,7 @@ class _History:
             if before.digest != now.digest:
                 what = f"{self._refused[-1].call} was refused and changed the store"
                 self._found.append(Violation(Verdict.WRONG_ERROR, what))
+            self._found += judge.healed_as_documented(self._refused[-1], self._world.status)
             if not calls:
                 return False
             tried = self._world.live(calls.pop(0))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.faults import Step
     from pytest_fastdur.ledger import Tally
     from pytest_fastdur.lifetimes import Lifetime
+    from pytest_fastdur.observers import Event
     from pytest_fastdur.world import World
 
 _DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
@@ -38,21 +39,46 @@ def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
             yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
 
 
-def raised_as_ordered(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
-    """Whether a raised error came out as itself, or failed the run, or was dealt with by the story."""
-    if lifetime.how == "raised" and not lifetime.injected and status != "failed":
+def raised_as_ordered(lifetime: Lifetime, step: Step, status: str | None) -> Iterator[Violation]:
+    """Whether a raised error came out as itself, or was dealt with by the story: which only meets it in its own code.
+
+    What the story itself sees of a fault is its own affair: it may go on, raise an error of its own, or fail.
+    """
+    if str(step) not in lifetime.struck:
+        return
+    inside = any(_is_met_by_the_story(event) for event in lifetime.events if event.at(step.point))
+    if lifetime.how in ("completed", "paused") and not inside:
+        yield Violation(Verdict.NOT_FIRED, f"raise {step.point} struck and {lifetime.call} ended {lifetime.how}")
+    elif lifetime.how == "raised" and not lifetime.injected and not (inside and status == "failed"):
         what = f"the ordered RuntimeError became {lifetime.error}, and the run is {status}"
         yield Violation(Verdict.WRONG_ERROR, what)
 
 
+def _is_met_by_the_story(event: Event) -> bool:
+    """Whether an error at a boundary goes through code of the user's, or may be retried as the story says."""
+    return bool(event.run) or event.kind in ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "AwaitEffect")
+
+
 def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
-    """Whether a lifetime without a fault ended in a documented way."""
+    """Whether a lifetime without a fault ended as lifetimes of the uninterrupted run do: completed, or paused.
+
+    That nobody knows what became of an effect is no end: whoever heals finds out, says so, and resumes.
+    """
     if lifetime.how == "hung":
         yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
     elif lifetime.how == "died":
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} died without a fault: {lifetime.error}")
-    elif lifetime.how == "raised" and not lifetime.documented and status != "failed":
-        yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
+    elif lifetime.how == "raised" and not in_doubt(lifetime):
+        if status == "failed":
+            what = f"{lifetime.call} failed in the recovery, which the uninterrupted run does not: {lifetime.error}"
+            yield Violation(Verdict.DIVERGED, what)
+        elif lifetime.documented:
+            what = f"{lifetime.call} was refused although nothing hinders it: {lifetime.error}"
+            yield Violation(Verdict.WRONG_ERROR, what)
+        else:
+            yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
+    elif lifetime.how not in ("completed", "paused", "raised"):
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} {lifetime.how} without a fault: {lifetime.error}")
 
 
 def refused(lifetime: Lifetime, status: str | None) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
-    from pytest_fastdur.faults import Step, When
+    from pytest_fastdur.faults import Point, Step, When
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,10 @@ class Event:
     """The path of the node that a function of the user's was called for."""
     once: str | None = None
     """The key of an effect that is not to happen again while nobody knows whether it has."""
+
+    def at(self, point: Point) -> bool:
+        """Whether this is the instant of a point."""
+        return (self.when, self.name) == (point.when, point.name)
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
