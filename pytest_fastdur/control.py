@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_fastdur.differences import path_differences, path_of, value_differences
 from pytest_fastdur.faults import Point, SweepError, digest_of
@@ -62,6 +62,36 @@ def controlled(story: Story, fresh_world: Callable[[], World]) -> Control:
         raise ControlError(message)
     _check_effects(story, first)
     return first
+
+
+def unused_bounds(control: Control) -> Iterator[str]:
+    """The cycles that the uninterrupted run does not take as often as they may be taken.
+
+    Where a crash loses the counter of such a cycle, the run still ends alike, and no sweep can tell.
+    """
+    run = control.state.run
+    most: dict[str, int] = {}
+    for row in () if run is None else run.rows:
+        for edge, count in row.iteration_counters.items():
+            most[edge] = max(count, most.get(edge, 0))
+    graph: Any = None if run is None else run.head.graph
+    for source, target, _, bound in _edges(graph):
+        taken = most.get(f"{source}->{target}", 0)
+        if bound is not None and taken < bound:
+            yield (
+                f"note: the cycle {source}->{target} may be taken {bound} times and is taken {taken} times: "
+                "a counter that a crash loses would not show; use it up"
+            )
+
+
+def _edges(graph: Any) -> Iterator[tuple[str, str, Any, int | None]]:
+    """The edges of a stored graph, and of the graphs in its nodes."""
+    if isinstance(graph, dict):
+        known = cast("dict[str, Any]", graph)
+        for edge in known.get("edges", ()):
+            yield tuple(edge)
+        for node in known.get("nodes", {}).values():
+            yield from _edges(node)
 
 
 def _played(story: Story, world: World) -> Control:

@@ -131,7 +131,7 @@ class CrashSweep:
         return Order(
             faults_named(chosen("faults") or "crash"),
             chosen("at"),
-            chosen("depth") or 1,
+            chosen("depth"),
             None if budget is None else int(budget),
             None if seed is None else int(seed),
             token,

@@ -12,6 +12,7 @@ from pytest_fastdur.verdicts import Verdict, Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_fastdur.closure import Closure
     from pytest_fastdur.control import Control
     from pytest_fastdur.durable import DurableState
     from pytest_fastdur.faults import FaultPlan, Step
@@ -42,18 +43,25 @@ class Outcome:
         return "alt" if self.handled else "ok"
 
 
-def play(world: World, plan: FaultPlan, control: Control) -> Outcome:
-    """Live through a plan until the run has ended or cannot go on, with the faults gone after the last of them."""
-    history = _History(world, plan, control)
+def play(world: World, plan: FaultPlan, control: Control, closure: Closure | None = None) -> Outcome:
+    """Live through a plan until the run has ended or cannot go on, with the faults gone after the last of them.
+
+    A `closure` watches the lifetimes after the last fault. After more faults than one, a history ends early where it
+    comes to a state that was carried on before.
+    """
+    history = _History(world, plan, control, closure)
     history.live()
-    return history.outcome()
+    outcome = history.outcome()
+    if closure is not None:
+        closure.close(ok=outcome.violation is None)
+    return outcome
 
 
 class _History:
     """A plan being lived through."""
 
-    def __init__(self, world: World, plan: FaultPlan, control: Control) -> None:
-        self._world, self._plan, self._control = world, plan, control
+    def __init__(self, world: World, plan: FaultPlan, control: Control, closure: Closure | None) -> None:
+        self._world, self._plan, self._control, self._closure = world, plan, control, closure
         self._found: list[Violation] = []
         self._waiting = {step.point.lifetime for step in plan.steps}
         self._left = control.lifetimes + len(plan.steps)
@@ -62,6 +70,7 @@ class _History:
         self._healing: list[Lifetime] = []
         self._refused: list[Lifetime] = []
         self._asks = False
+        self._known = self._early = False
 
     def live(self) -> None:
         """One lifetime after another, each by the documented call that leads on."""
@@ -78,7 +87,14 @@ class _History:
                 return
             self._left -= 1
             steps = self._plan.of(call.label)
-            lifetime = self._world.live(call, steps)
+            look = None
+            if self._closure is not None and not (self._waiting or self._known):
+                look = self._closure.enter(self._world, self._plan, call.label)
+                self._known = look is None
+            if self._known and len(self._plan.steps) > 1 and not (self._found or self._world.violations):
+                self._early = True
+                return
+            lifetime = self._world.live(call, steps, look)
             goes_on = self._faulted(lifetime, steps) if steps else self._healed(lifetime)
 
     def _faulted(self, lifetime: Lifetime, steps: Sequence[Step]) -> bool:
@@ -129,9 +145,13 @@ class _History:
             if step.point.lifetime in self._waiting:
                 what = f"there was no lifetime {step.point.lifetime} to reach {step.point} in"
                 self._found.append(Violation(Verdict.NEVER_REACHED, what))
-        if not self._asks:  # an answer would lead on, only nobody has one
+        if not (self._asks or self._early):  # an answer would lead on, only nobody has one
             self._found += judge.unfinished(world, self._refused)
-        self._found += judge.compared(world, self._control)
+        self._found += judge.healed_in_time(self._healing, self._control)
+        if self._early:
+            self._found += world.repeats()
+        else:
+            self._found += judge.compared(world, self._control)
         counts = [each for each in self._found if not (self._handled and each.verdict in _ANOTHER_WAY)]
         worst = min([*world.violations, *counts], key=lambda each: each.verdict.value, default=None)
         recovery = [Point(life.call.label, event.when, event.name) for life in self._healing for event in life.events]

@@ -8,7 +8,7 @@ from pytest_fastdur.differences import path_differences, path_of, value_differen
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from pytest_fastdur.control import Control
@@ -79,6 +79,14 @@ def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Vio
             yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
     elif lifetime.how not in ("completed", "paused", "raised"):
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} {lifetime.how} without a fault: {lifetime.error}")
+
+
+def healed_in_time(healing: Sequence[Lifetime], control: Control) -> Iterator[Violation]:
+    """Whether a run needed no more lifetimes than one, and one for each question. Those that raise are judged alone."""
+    needed = sum(lifetime.how in ("completed", "paused") for lifetime in healing)
+    if needed > control.questions + 1:
+        what = f"the recovery took {needed} lifetimes; with {control.questions} questions {control.questions + 1} do"
+        yield Violation(Verdict.HANG, what)
 
 
 def refused(lifetime: Lifetime, status: str | None) -> bool:

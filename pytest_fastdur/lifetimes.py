@@ -99,11 +99,23 @@ class Lifetime:
         return f"{self.call.label:<10} {self.call}: {ended}"
 
 
-def live(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int, *, forked: bool) -> Lifetime:
-    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died."""
+def live(
+    story: Story,
+    open_: Open,
+    call: Call,
+    steps: Sequence[Step],
+    budget: int,
+    *,
+    forked: bool,
+    look: Callable[[Watch], None] | None = None,
+) -> Lifetime:
+    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
+
+    Here, `look` is called at each boundary, before a fault strikes.
+    """
     if forked:
         return _in_child(story, open_, call, steps, budget)
-    return _here(story, open_, call, Watch(story.execution_id, steps, budget, _nothing))
+    return _here(story, open_, call, Watch(story.execution_id, steps, budget, look=look))
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -113,10 +125,6 @@ def digest_of_values(output: object, state: object) -> str:
     except NotStorable as error:
         text = str(error)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _nothing(_: Watch) -> None:
-    """Nobody waits for an announcement."""
 
 
 def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:

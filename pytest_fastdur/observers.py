@@ -68,7 +68,12 @@ class Watch:
     """The observer of one lifetime: records every boundary, strikes at the ordered ones, ends one that never ends."""
 
     def __init__(
-        self, execution_id: str, steps: Sequence[Step], budget: int, announce: Callable[[Watch], None]
+        self,
+        execution_id: str,
+        steps: Sequence[Step],
+        budget: int,
+        announce: Callable[[Watch], None] | None = None,
+        look: Callable[[Watch], None] | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.struck: list[Step] = []
@@ -78,6 +83,7 @@ class Watch:
         self._orders = {(step.point.when, step.point.name): step for step in steps}
         self._budget = budget
         self._announce = announce
+        self._look = look
         self._runs: list[str] = []
         self._names: dict[tuple[str, str], int] = {}
 
@@ -89,6 +95,8 @@ class Watch:
             self.spent = True
             message = f"more than {self._budget} boundaries in one lifetime"
             raise SimulatedCrash(message)
+        if self._look is not None:
+            self._look(self)
         step = self._orders.get((event.when, event.name))
         if step is not None:
             self._strike(step)
@@ -120,7 +128,8 @@ class Watch:
         if step.fault is Fault.RAISE:
             self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
             raise Inject(self.injected)
-        self._announce(self)
+        if self._announce is not None:
+            self._announce(self)
         _save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
 

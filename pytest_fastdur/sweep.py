@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from pytest_fastdur.backends import Files
-from pytest_fastdur.control import ControlError, controlled
+from pytest_fastdur.closure import Closure
+from pytest_fastdur.control import ControlError, controlled, unused_bounds
 from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import play
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
 _BUDGET_FOR_CONTROL = 100_000
+_MOST = 100_000
+"""How many points are tried where no budget is given: a story that comes to ever new states is cut off there."""
 _KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE)
 """In this order, because children are best made while this process has no threads: a run in process starts one."""
 
@@ -35,7 +38,9 @@ class Order:
 
     faults: tuple[Fault, ...] = (Fault.CRASH,)
     at: str | None = None
-    depth: int = 1
+    depth: int | None = None
+    """1 faults each boundary of the uninterrupted run, 2 also every boundary of each recovery. None does what 1 does,
+    and where crashes are played it goes on to any number of them."""
     budget: int | None = None
     seed: int | None = None
     replay: str | None = None
@@ -44,8 +49,11 @@ class Order:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be done."""
-        if self.depth not in (1, 2):
-            message = f"depth is {self.depth!r}; 1 faults each boundary, 2 also every boundary of each recovery"
+        if self.depth not in (None, 1, 2):
+            message = (
+                f"depth is {self.depth!r}; 1 faults each boundary, 2 also every boundary of each recovery; "
+                "without it crashes go to any depth"
+            )
             raise SweepError(message)
         if self.budget is not None and self.budget < 1:
             message = f"a budget of {self.budget} points tries nothing; give a number from 1"
@@ -57,7 +65,7 @@ def explore(
     faults: str | Iterable[str | Fault] = ("crash",),
     *,
     at: str | None = None,
-    depth: int = 1,
+    depth: int | None = None,
     budget: int | None = None,
     seed: int | None = None,
     replay: str | None = None,
@@ -67,8 +75,11 @@ def explore(
 
     First the story runs twice without a fault; where that fails or differs, `report.stopped` says why and nothing is
     faulted. Then, for each kind of fault and before and after each boundary, a fresh history runs into the fault, is
-    healed by documented calls, and is compared with the uninterrupted run: effects, way, values. With `depth=2` each
-    recovery is faulted at each of its boundaries too. `report.ok` is true only if every point was tried and held.
+    healed by documented calls, and is compared with the uninterrupted run: effects, way, values. Crashes then go on
+    in the recoveries, to any number of them, until no durable state comes up that has not been carried on; `depth=1`
+    leaves that out, and `depth=2` faults each recovery at each of its boundaries, whatever the fault.
+
+    `report.ok` is true only if everything that was ordered was tried and held; a budget that cuts it off is no pass.
     `backend` keeps the histories: SQLite files, if none is given.
 
     Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
@@ -89,7 +100,7 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
         require_fork()
-    report = SweepReport(story.name, [fault.value for fault in faults], depth=order.depth)
+    report = SweepReport(story.name, [fault.value for fault in faults])
     with _Worlds(story, backend, forked=Fault.KILL in faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
@@ -97,6 +108,7 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
             report.stopped = str(error)
             return report
         worlds.budget = 10 * control.longest + 100
+        report.notes = list(unused_bounds(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
         sweep = _Sweep(worlds, control, report, order)
@@ -118,7 +130,7 @@ class _Worlds:
         if story.store is not None and backend is not None:
             message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
             raise SweepError(message)
-        self._backend = backend or Files()
+        self._backend = backend or Files(reuse=story.store is None)
         self._open: World | None = None
 
     def __enter__(self) -> Self:
@@ -145,6 +157,8 @@ class _Sweep:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
         self._good: list[str] = []
         self._causes: dict[tuple[str, str], Finding] = {}
+        crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
+        self._closure = Closure(control) if crashes else None
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
@@ -156,8 +170,17 @@ class _Sweep:
             if self._spent():
                 break
             outcome = self._try(plan)
-            if self._order.depth > 1:
+            if self._order.depth == 2:  # noqa: PLR2004 - pairs
                 self._recoveries(outcome)
+        if self._closure is not None:
+            self._close(self._closure)
+
+    def _close(self, closure: Closure) -> None:
+        """Crash in the recoveries, and in theirs, as long as that leads to a state that nobody has carried on."""
+        report = self._report
+        while closure and report.points == report.ordered and not self._spent(closure.instants):
+            self._play(closure.next(), closure)
+        report.states, report.instants, report.closed = closure.states, closure.instants, not closure
 
     def replay(self, plan: FaultPlan) -> None:
         """One plan."""
@@ -189,15 +212,21 @@ class _Sweep:
             self._report.pairs += 1
             self._try(plan)
 
-    def _spent(self) -> bool:
-        return self._order.budget is not None and self._report.points >= self._order.budget
+    def _spent(self, more: int = 0) -> bool:
+        return self._report.points + more >= (_MOST if self._order.budget is None else self._order.budget)
 
     def _try(self, plan: FaultPlan) -> Outcome:
+        crash = all(step.fault is Fault.CRASH for step in plan.steps)
+        outcome = self._play(plan, self._closure if crash else None)
+        self._report.points += 1
+        return outcome
+
+    def _play(self, plan: FaultPlan, closure: Closure | None) -> Outcome:
         forked = any(step.fault is Fault.KILL for step in plan.steps)
         world = self._worlds.fresh(forked=forked)
-        outcome = play(world, plan, self._control)
+        outcome = play(world, plan, self._control, closure)
         world.close()
-        self._report.points += 1
+        self._report.deepest = max(self._report.deepest, len(plan.steps))
         self._report.lifetimes += len(outcome.lifetimes)
         self._enter(outcome)
         return outcome

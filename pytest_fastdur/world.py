@@ -15,13 +15,13 @@ from pytest_fastdur.lifetimes import Call, digest_of_values, live
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
-    from pytest_fastdur.observers import Event
+    from pytest_fastdur.observers import Event, Watch
     from pytest_fastdur.story import Story
 
 NOTHING = DurableState(None)
@@ -107,8 +107,8 @@ class World:
 
     # -- living ------------------------------------------------------------------------------------------------------
 
-    def live(self, call: Call, steps: Sequence[Step] = ()) -> Lifetime:
-        """Play one lifetime and look at what it left."""
+    def live(self, call: Call, steps: Sequence[Step] = (), look: Callable[[Watch], None] | None = None) -> Lifetime:
+        """Play one lifetime and look at what it left. `look` sees each boundary that it passes."""
         self._counts[call.kind] += 1
         if steps:
             self._settled.clear()  # after a fault, what was settled before it may be unknown again
@@ -121,6 +121,7 @@ class World:
             steps,
             self._budget,
             forked=self._forked,
+            look=look,
         )
         self.lifetimes.append(lifetime)
         self._look()
@@ -158,9 +159,19 @@ class World:
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
         return any(event.kind == "RunEffect" and body in event.name for event in events)
 
+    def stored(self) -> DurableState:
+        """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
+        return DurableState.read(self._store, self.story.execution_id)
+
+    def lost(self, state: DurableState, events: Sequence[Event]) -> bool:
+        """Whether a row that was acknowledged up to now, the last of `events` included, is not where it belongs."""
+        told = [*self._acknowledged, *(event.row for event in events if event.row is not None and not event.run)]
+        facts = [] if state.run is None else state.run.facts
+        return facts[: len(told)] != told
+
     def _look(self) -> None:
         try:
-            state = DurableState.read(self._store, self.story.execution_id)
+            state = self.stored()
         except StoreError as error:
             self._broken(Verdict.CORRUPT, f"the store cannot be read: {error}")
             state = self.state

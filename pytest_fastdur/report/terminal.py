@@ -36,12 +36,24 @@ def summary(report: SweepReport) -> str:
     )
 
 
+def closure_line(report: SweepReport) -> str:
+    """One line: whether crashes were taken to any number of them."""
+    tried = f"{report.instants:,} crashes of recoveries, from {report.states:,} durable states"
+    if not report.closed:
+        return f"more crashes: {tried}, CUT OFF before all were tried"
+    return f"any number of crashes: {tried}, none left"
+
+
 def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) -> Iterator[str]:
     """The crash matrix."""
     yield _paint(summary(report), "bold" if report.ok else "red", color=color)
     if report.stopped is not None:
         yield f"  {report.stopped}"
         return
+    if report.states:
+        yield from _wrapped(closure_line(report), width, "  ")
+    for note in report.notes:
+        yield from _wrapped(note, width, "  ")
     columns = [f"{fault} {when}" for fault in report.faults for when in ("before", "after")]
     longest = max((len(name) for _, name in report.rows), default=0) + 4
     first = max(12, min(longest, width - len(columns) * _CELL - 2))
