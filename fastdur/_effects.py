@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fastdur._steps import Asked, Done, Failed
-from fastdur.records import Checkpoint, EffectRecord, PendingInterrupt
+from fastdur.records import Checkpoint, EffectRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -82,18 +82,6 @@ class History(Effect[list[Checkpoint]]):
     def name(self) -> str:
         """The boundary."""
         return "history"
-
-
-@dataclass(slots=True, eq=False)
-class Waiting(Effect[list[PendingInterrupt]]):
-    """Read the open questions of a run, as any other process reads them."""
-
-    execution_id: str
-
-    @property
-    def name(self) -> str:
-        """The boundary."""
-        return "waiting"
 
 
 @dataclass(slots=True, eq=False)
@@ -172,8 +160,8 @@ class Cancel(Effect[bool]):
 
 
 @dataclass(slots=True, eq=False)
-class Append(Effect[None]):
-    """Store a row, with the question it asks and the status it leaves. Raises `StaleRun`."""
+class Append(Effect[Checkpoint]):
+    """Store a row, with the question it asks and the status it leaves; answered with it. Raises `StaleRun`."""
 
     row: Row
     status: Status

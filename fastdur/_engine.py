@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
-from fastdur._effects import Answer, Append, Cancel, Decide, History, Invoke, Look, Row, Start, Take, Waiting
+from fastdur._effects import Answer, Append, Cancel, Decide, History, Invoke, Look, Row, Start, Take
 from fastdur._reentry import (
     Entry,
     Request,
     answered_before,
+    asked_in,
     decide,
     status_of,
     with_answer,
@@ -31,6 +32,7 @@ from fastdur._steps import (
     agent_path,
     due_trail,
     machine_at,
+    open_questions,
     path,
     with_leaf,
     without_leaf,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Question, Resume
+    from fastdur.records import Checkpoint, Question, Resume
 
     Steps = Generator[Effect[Any], Any, "Ended"]
 
@@ -81,8 +83,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent_id: str, p
     if reading.head.status == "completed":
         return Ended(stored_result(execution_id, "completed", frame))
     if reading.head.status == "paused":
-        waiting = yield from Waiting(execution_id)
-        return Ended(stored_result(execution_id, "paused", frame, tuple(waiting)))
+        return (yield from _paused(root, execution_id, frame, reading.last))
     return (yield from resume(root, Request(execution_id)))
 
 
@@ -148,13 +149,27 @@ def cancel(execution_id: str) -> Generator[Effect[Any], Any, None]:
 
 
 def read(execution_id: str) -> Generator[Effect[Any], Any, RunResult]:
-    """How a run stands, with its history."""
-    reading = yield from Look(execution_id)
-    waiting = yield from Waiting(execution_id)
-    rows = yield from History(execution_id)
-    error = reading.last.error if reading.last is not None else None
-    found = stored_result(execution_id, reading.head.status, newest_frame(reading, None), tuple(waiting), error)
-    return replace(found, history=tuple(rows))
+    """How a run stands at one moment, with its history up to there."""
+    while True:
+        reading = yield from Look(execution_id)
+        head, last = reading.head, reading.last
+        rows = (yield from History(execution_id))[: head.seq]
+        if len(rows) == head.seq:
+            break  # else the run was removed in between
+    frame = newest_frame(reading, None)
+    open_now = () if head.status == "cancelled" else asked_in(rows, head.runner, frame)
+    return stored_result(execution_id, head.status, frame, open_now, None if last is None else last.error, tuple(rows))
+
+
+def _paused(root: Machine, execution_id: str, frame: Frame, row: Checkpoint | None) -> Steps:
+    """The end of a call that leaves only questions: those of its frames, whatever has become of them since.
+
+    `row` is one that may have asked them all; where it has not, the history has the others.
+    """
+    asked = asked_in(() if row is None else (row,), root.name, frame)
+    if len(asked) < len(open_questions(frame)):
+        asked = asked_in((yield from History(execution_id)), root.name, frame)
+    return Ended(stored_result(execution_id, "paused", frame, asked))
 
 
 def _moved(before: Reading | None, now: Reading) -> Reading:
@@ -245,6 +260,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
     A node's row is held back until the way out of the node is decided, so that no route is ever decided twice.
     """
     held: Row | None = None
+    pause: Checkpoint | None = None
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
         leaf = trail[-1]
@@ -265,7 +281,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
             if isinstance(outcome, Asked):
                 frame = with_leaf(trail, replace(leaf, questions=(*leaf.questions, outcome.question)))
                 row = _question_row(root, trail, step, outcome, frame)
-                yield from Append(row, status_of(frame), outcome.question)
+                pause = yield from Append(row, status_of(frame), outcome.question)
             else:
                 frame = with_leaf(trail, _stepped(machine_at(root, trail), leaf, step, outcome))
                 if step.kind != "input":
@@ -275,8 +291,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
         if held is not None and not (isinstance(step, Call) and step.kind == "route"):
             yield from Append(held, "running" if trail is not None else "paused")
             held = None
-    waiting = yield from Waiting(execution_id)
-    return Ended(stored_result(execution_id, "paused", frame, tuple(waiting)))
+    return (yield from _paused(root, execution_id, frame, pause))
 
 
 def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, None]:

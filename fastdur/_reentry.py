@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fastdur._delta import diff
+from fastdur._sealed import Sealed
 from fastdur._steps import due_trail, is_due, open_questions, trails, without_visits
 from fastdur._visits import count
 from fastdur.errors import (
@@ -31,7 +32,7 @@ from fastdur.errors import (
     RunInProgress,
     UnknownInterrupt,
 )
-from fastdur.records import Frame, Resume, frozen_answer, stored_result
+from fastdur.records import Frame, PendingInterrupt, Resume, frozen_answer, stored_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -181,6 +182,27 @@ def _was_answered(interrupt_id: str, frame: Frame) -> bool:
 def answered_before(history: Iterable[Checkpoint], interrupt_id: str) -> bool:
     """Whether a `resumed` row of the run holds an answer to this question."""
     return any(row.step_type == "resumed" and row.extra.get("answers") == interrupt_id for row in history)
+
+
+def asked_in(rows: Iterable[Checkpoint], runner: str, frame: Frame) -> tuple[PendingInterrupt, ...]:
+    """The open questions of `frame` that were asked by one of these rows."""
+    found: dict[str, PendingInterrupt] = {}
+    for row in rows:
+        for question in open_questions(row.frames) if row.step_type == "hitl_pause" else ():
+            node = without_visits(question.id)
+            if node == row.node_id:
+                context = Sealed(question.context)
+                found[question.id] = PendingInterrupt(
+                    row.execution_id,
+                    question.id,
+                    runner,
+                    node,
+                    question.reason,
+                    context,
+                    row.agent_path,
+                    row.created_at,
+                )
+    return tuple(found[question.id] for question in open_questions(frame) if question.id in found)
 
 
 def with_answer(trail: Trail, value: Resume) -> Frame:

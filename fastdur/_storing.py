@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
-from fastdur._codec import thaw
 from fastdur._effects import (
     Answer,
     Append,
@@ -24,8 +23,8 @@ from fastdur._effects import (
     Start,
     Take,
     Unknown,
-    Waiting,
 )
+from fastdur._sealed import Sealed
 from fastdur.checkpointers.protocol import Start as StartOf
 from fastdur.errors import RunNotFound, StoreCorrupt
 from fastdur.records import Checkpoint, PendingInterrupt
@@ -84,10 +83,6 @@ def _history(life: Lifetime, effect: History) -> list[Checkpoint]:
     return life.store.list(effect.execution_id)
 
 
-def _waiting(life: Lifetime, effect: Waiting) -> list[PendingInterrupt]:
-    return life.store.list_pending_interrupts(effect.execution_id)
-
-
 def _start(life: Lifetime, effect: Start) -> None:
     with _owner.calls.expected(_token()) as token:
         start = StartOf(
@@ -135,15 +130,16 @@ def _cancel(life: Lifetime, effect: Cancel) -> bool:
     return life.store.cancel(effect.seen, _next(life, effect.row, effect.seen))
 
 
-def _append(life: Lifetime, effect: Append) -> None:
+def _append(life: Lifetime, effect: Append) -> Checkpoint:
     claim, keep = life.owned(), life.at_work()
     row = _checkpoint(life, effect.row, claim.run, claim.seq + 1)
     if effect.asked is not None:
-        life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
+        row = life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
     else:
-        life.store.put(claim, row, effect.status, keep=keep, clear_failed=effect.clear_failed)
+        row = life.store.put(claim, row, effect.status, keep=keep, clear_failed=effect.clear_failed)
     if effect.status != "running" and not keep:
         life.forget()
+    return row
 
 
 def _pending(life: Lifetime, effect: Append, row: Checkpoint) -> PendingInterrupt:
@@ -155,7 +151,7 @@ def _pending(life: Lifetime, effect: Append, row: Checkpoint) -> PendingInterrup
         life.runner,
         row.node_id,
         asked.reason,
-        thaw(asked.context),
+        Sealed(asked.context),
         row.agent_path,
         row.created_at,
     )
@@ -190,7 +186,6 @@ def _resolve(life: Lifetime, effect: Resolve) -> bool:
 STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Look: _look,
     History: _history,
-    Waiting: _waiting,
     Start: _start,
     Take: _take,
     Answer: _answer,

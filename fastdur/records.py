@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import freeze, thaw
+from fastdur._sealed import Sealed, opened, shown
 from fastdur.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -98,9 +99,14 @@ class Frame:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@opened("context")
+@dataclass(frozen=True, repr=False)
 class PendingInterrupt:
-    """A question that waits for its answer; also read like a mapping: `pending["reason"]`."""
+    """A question that waits for its answer; also read like a mapping: `pending["reason"]`.
+
+    Reading `context` raises `NotStorable` where it holds a class that is not registered in this process; the rest can
+    be read without.
+    """
 
     execution_id: str
     interrupt_id: str
@@ -113,17 +119,27 @@ class PendingInterrupt:
 
     def __getitem__(self, name: str) -> Any:
         """The field `name`."""
-        if name not in self.__slots__:
+        if name not in self.keys():
             raise KeyError(name)
         return getattr(self, name)
 
     def keys(self) -> tuple[str, ...]:
         """The names of the fields, so that `dict(pending)` works."""
-        return tuple(self.__slots__)
+        return tuple(vars(self))
 
     def __iter__(self) -> Iterator[str]:
         """The names of the fields."""
-        return iter(self.__slots__)
+        return iter(self.keys())
+
+    def __repr__(self) -> str:
+        """All fields; a context of an unknown class as it is stored."""
+        return shown(self)
+
+
+def frozen_context(pending: PendingInterrupt) -> Frozen:
+    """The context of a question as it is stored. Raises `NotStorable` where it cannot be."""
+    context = vars(pending)["context"]
+    return context.frozen if type(context) is Sealed else freeze(context, "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +209,18 @@ class Checkpoint:
         return thaw(self.extra.get("error"))  # type: ignore[no-any-return]
 
 
-def output_of(state: Mapping[str, Frozen]) -> Any:
+def sealed_output(state: Mapping[str, Frozen]) -> Sealed:
     """What the last committed node of a frame put into the state: a dict of keys, or the value of its `output_key`."""
     out: Any = state.get("out")
     data: Any = state.get("data", {})
     if isinstance(out, str):
-        return thaw(data.get(out))
-    return {key: thaw(data[key]) for key in out if key in data} if out is not None else None
+        return Sealed(data.get(out))
+    return Sealed(None if out is None else {key: data[key] for key in out if key in data})
+
+
+def output_of(state: Mapping[str, Frozen]) -> Any:
+    """`sealed_output`, thawed."""
+    return thaw(sealed_output(state).frozen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +325,15 @@ class UnknownEffect:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@opened("output", "final_state")
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
     `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` holds every row, ascending, where
-    the result was read with `result()`; it is empty on what `execute` and `resume` return.
+    the result was read with `result()`; it is empty on what `execute` and `resume` return. Reading `output` or
+    `final_state` raises `NotStorable` where it holds a class that is not registered in this process; the rest can be
+    read without.
     """
 
     execution_id: str
@@ -318,7 +342,7 @@ class RunResult:
     final_state: Any = None
     pending_interrupts: tuple[PendingInterrupt, ...] = ()
     error: str | None = None
-    history: tuple[Checkpoint, ...] = field(default=(), compare=False, repr=False)
+    history: tuple[Checkpoint, ...] = field(default=(), compare=False)
 
     @property
     def pending_interrupt(self) -> PendingInterrupt | None:
@@ -331,6 +355,10 @@ class RunResult:
             raise RunFailed(self.error or "the run failed")
         return self
 
+    def __repr__(self) -> str:
+        """All fields but the history; values of an unknown class as they are stored."""
+        return shown(self, "history")
+
 
 def stored_result(
     execution_id: str,
@@ -338,6 +366,8 @@ def stored_result(
     frame: Frame,
     waiting: tuple[PendingInterrupt, ...] = (),
     error: str | None = None,
+    history: tuple[Checkpoint, ...] = (),
 ) -> RunResult:
     """The outcome of a run as its newest frames hold it."""
-    return RunResult(execution_id, status, output_of(frame.state), thaw(frame.state.get("data")), waiting, error)
+    state = frame.state
+    return RunResult(execution_id, status, sealed_output(state), Sealed(state.get("data")), waiting, error, history)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.protocol import Checkpointer
     from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.wire import Wire
 
 
 TABLES = ("checkpoints", "pending_interrupts", "idempotency_cache", "starts", "executions")
@@ -37,8 +38,12 @@ class Backend(Protocol):
         """Return an empty place."""
         ...
 
-    def open(self, place: str) -> Checkpointer:
-        """Return a new store object on a place."""
+    def open(self, place: str, wire: Wire | None = None) -> Checkpointer:
+        """Return a new store object on a place, reached through `wire` where one is given."""
+        ...
+
+    def wire(self) -> Wire | None:
+        """Return a proxy in front of the server, None where there is no server."""
         ...
 
     def discard(self, place: str) -> None:
@@ -86,9 +91,13 @@ class Files:
         self._count += 1
         return os.path.join(self._folder, f"fastdur-{self._count}.db")  # noqa: PTH118 - thousands of times
 
-    def open(self, place: str) -> SQLiteCheckpointer:
+    def open(self, place: str, wire: Wire | None = None) -> SQLiteCheckpointer:
         """Return a new store object on a file."""
+        assert wire is None, "nothing is between a process and its file"
         return SQLiteCheckpointer(place)
+
+    def wire(self) -> None:
+        """Nothing is between a process and its file."""
 
     def discard(self, place: str) -> None:
         """Remove the file, and what SQLite keeps beside it; or empty it."""
@@ -141,9 +150,13 @@ class Memory:
         self._files[name].setup()
         return name
 
-    def open(self, place: str) -> SQLiteCheckpointer:
+    def open(self, place: str, wire: Wire | None = None) -> SQLiteCheckpointer:
         """Return a new store object on it."""
+        assert wire is None, "nothing is between a process and its memory"
         return _InMemory(self._files[place], place)
+
+    def wire(self) -> None:
+        """Nothing is between a process and its memory."""
 
     def discard(self, place: str) -> None:
         """Let the store be used again, without its rows."""
@@ -193,9 +206,21 @@ class Schemas:
         """Return the name of an empty schema."""
         return self._stores.take()
 
-    def open(self, place: str) -> PostgresCheckpointer:
-        """Return a new store object on a schema; one connection, as one process of a run needs."""
-        return self._stores.open(place, min_pool_size=1, max_pool_size=2)
+    def open(self, place: str, wire: Wire | None = None) -> PostgresCheckpointer:
+        """Return a new store object on a schema; one connection, as one process of a run needs.
+
+        Behind a wire it is connected already: what is faulted later is what a run sends.
+        """
+        store = self._stores.open(place, None if wire is None else wire.dsn, min_pool_size=1, max_pool_size=2)
+        if wire is not None:
+            store.setup()
+        return store
+
+    def wire(self) -> Wire:
+        """Return a proxy in front of the server."""
+        from pytest_fastdur.wire import Wire
+
+        return Wire(self._stores.dsn)
 
     def discard(self, place: str) -> None:
         """Let the schema be used again."""

@@ -24,6 +24,8 @@ class Control:
     """The uninterrupted run."""
 
     points: list[Point]
+    sending: frozenset[Point]
+    """The instants that are followed by a statement to the server, where a proxy looked on."""
     state: DurableState
     path: list[tuple[str, str, str]]
     tallies: Mapping[str, Tally]
@@ -111,6 +113,7 @@ def _played(story: Story, world: World) -> Control:
     events = [(life.call.label, event) for life in world.lifetimes for event in life.events]
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
+        frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
         world.state,
         path_of(world.state.run),
         {} if story.ledger is None else story.ledger.tallies(),

@@ -128,8 +128,8 @@ class Crash:
         """
         __tracebackhide__ = True
         kind = fault_named(fault)
-        if kind is Fault.RAISE:
-            message = "crash() kills; to raise an error at a boundary, sweep with faults='raise'"
+        if kind not in (Fault.CRASH, Fault.KILL):
+            message = f"crash() kills; to have {kind.value} at a boundary, sweep with faults={kind.value!r}"
             raise SweepError(message)
         if kind is Fault.KILL:
             require_fork()

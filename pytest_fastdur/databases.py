@@ -73,9 +73,9 @@ class PostgresStores:
         """Let the schema be used again; whoever takes it finds it empty."""
         self._free.append(schema)
 
-    def open(self, schema: str, **options: Any) -> PostgresCheckpointer:
-        """A store object on a schema."""
-        return PostgresCheckpointer(self.dsn, schema, **options)
+    def open(self, schema: str, dsn: str | None = None, **options: Any) -> PostgresCheckpointer:
+        """A store object on a schema, by the way `dsn` if one is given."""
+        return PostgresCheckpointer(dsn or self.dsn, schema, **options)
 
     @contextmanager
     def schemas(self) -> Generator[Callable[[], str]]:

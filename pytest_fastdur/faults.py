@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Literal, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pytest_fastdur.observers import Event
+
 When = Literal["before", "after"]
 
 VERSION = "fd1"
 _TOKEN = re.compile(r"fd1(?:-(?P<digest>[0-9a-f]{4}))?:(?P<steps>.+)", re.DOTALL)
-_STEP = re.compile(r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>\w+) (?P<when>before|after)", re.DOTALL)
+_STEP = re.compile(r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w-]+) (?P<when>before|after)", re.DOTALL)
 _ESCAPED = "%,;='\"\\`$!\n\r\t"
 
 
@@ -46,6 +48,22 @@ class Fault(Enum):
     """A RuntimeError comes out of the boundary; process and store live on."""
     KILL = "kill"
     """A real child process dies by SIGKILL."""
+    DROP = "drop"
+    """The connection to the server is lost: before, with the first statement of the boundary, or idle where it sends
+    none; after, idle."""
+    LOST_COMMIT = "lost-commit"
+    """The server has done the first statement of the boundary, all but the commit, when the connection is lost."""
+    LOST_ANSWER = "lost-answer"
+    """The server has committed the first statement of the boundary when the connection is lost, before it answers."""
+
+    @property
+    def wire(self) -> bool:
+        """Whether it strikes a connection to a server, and so no process: the run must end as if nothing was."""
+        return self in (Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
+
+    def strikes(self, when: When, *, sends: bool) -> bool:
+        """Whether it can strike at an instant; `sends` tells that what follows sends a statement to the server."""
+        return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (when == "before" and sends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,10 @@ class Point:
     def __str__(self) -> str:
         """`resume#1/after append review`, as `--fastdur-at` and the lists of boundaries write it."""
         return f"{self.lifetime}/{self.when} {self.name}"
+
+    def is_of(self, lifetime: str, event: Event) -> bool:
+        """Whether it is the instant of an event in a lifetime."""
+        return self == Point(lifetime, event.when, event.name)
 
     def matches(self, pattern: str) -> bool:
         """Whether a glob fits the whole, the instant (`after append review`) or the name (`append review`)."""

@@ -33,7 +33,7 @@ class Outcome:
     struck: DurableState
     lifetimes: list[Lifetime]
     recovery: list[Point]
-    """The instants of the lifetimes after the last fault."""
+    """The instants of the lifetimes after the last fault at which the same fault can strike again."""
 
     @property
     def mark(self) -> str:
@@ -154,5 +154,11 @@ class _History:
             self._found += judge.compared(world, self._control)
         counts = [each for each in self._found if not (self._handled and each.verdict in _ANOTHER_WAY)]
         worst = min([*world.violations, *counts], key=lambda each: each.verdict.value, default=None)
-        recovery = [Point(life.call.label, event.when, event.name) for life in self._healing for event in life.events]
+        fault = plan.steps[-1].fault
+        recovery = [
+            Point(life.call.label, event.when, event.name)
+            for life in self._healing
+            for event in life.events
+            if fault.strikes(event.when, sends=event.sends)
+        ]
         return Outcome(plan, worst, self._handled, self._struck, world.lifetimes, recovery)

@@ -24,12 +24,16 @@ _NAMES = ("the uninterrupted run", "this one")
 
 def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
     """Whether an ordered fault fired, and the lifetime ended by it and by nothing else."""
-    where = str(step.point)
+    where, fault = str(step.point), step.fault.value
+    struck = str(step) in lifetime.struck
+    reached = any(step.point.is_of(lifetime.call.label, event) for event in lifetime.events)
     if lifetime.how == "hung":
         yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
-    elif str(step) not in lifetime.struck and lifetime.how in ("completed", "paused"):
+    elif step.fault.wire and reached and not struck:
+        yield Violation(Verdict.NOT_FIRED, f"{fault} {where} was armed, and nothing was sent that it could strike")
+    elif not struck and lifetime.how in ("completed", "paused"):
         yield Violation(Verdict.NEVER_REACHED, f"{where} was not reached; {lifetime.call} ended {lifetime.how}")
-    elif str(step) not in lifetime.struck:
+    elif not struck:
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} before {where}: {lifetime.error}")
     elif step.fault.value in _DEATHS:
         if lifetime.how in ("completed", "paused"):
@@ -37,6 +41,10 @@ def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
             yield Violation(Verdict.NOT_FIRED, what)
         elif lifetime.how != _DEATHS[step.fault.value]:
             yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
+    elif step.fault.wire and lifetime.how not in ("completed", "paused"):
+        ended = f"{lifetime.call} ended {lifetime.how}: {lifetime.error}"
+        what = f"{fault} {where}: one connection was lost, and {ended}"
+        yield Violation(Verdict.WRONG_ERROR, what)
 
 
 def raised_as_ordered(lifetime: Lifetime, step: Step, status: str | None) -> Iterator[Violation]:

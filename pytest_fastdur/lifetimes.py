@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fastdur.records import Resume, RunResult
     from pytest_fastdur.faults import Step
     from pytest_fastdur.story import Story
+    from pytest_fastdur.wire import Wire
 
 Open = Callable[[], "Checkpointer"]
 """How a process opens the store of its history."""
@@ -107,15 +108,17 @@ def live(
     budget: int,
     *,
     forked: bool,
+    wire: Wire | None = None,
     look: Callable[[Watch], None] | None = None,
 ) -> Lifetime:
     """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
 
-    Here, `look` is called at each boundary, before a fault strikes.
+    With `wire`, which the store must be reached through, it is played here. `look` is called here at each boundary,
+    before a fault strikes.
     """
     if forked:
         return _in_child(story, open_, call, steps, budget)
-    return _here(story, open_, call, Watch(story.execution_id, steps, budget, look=look))
+    return _here(story, open_, call, Watch(story.execution_id, steps, budget, look=look, wire=wire))
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -134,6 +137,7 @@ def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:
         runner = _built(story, store)
         with observe(watch, store=runner.checkpointer):
             ending.result = _played(runner, story, call)
+    watch.see_to_the_wire()
     lifetime = _judged(call, ending, watch)
     _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
     return lifetime

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import Inject
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
     from pytest_fastdur.faults import Point, Step, When
+    from pytest_fastdur.wire import When as InAStatement
+    from pytest_fastdur.wire import Wire
+
+_IN_A_STATEMENT: dict[Fault, InAStatement] = {
+    Fault.DROP: "before",
+    Fault.LOST_COMMIT: "in",
+    Fault.LOST_ANSWER: "after",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,8 @@ class Event:
     """The path of the node that a function of the user's was called for."""
     once: str | None = None
     """The key of an effect that is not to happen again while nobody knows whether it has."""
+    sends: bool = False
+    """Whether a statement was sent to the server between this instant and the next, as far as a proxy looks on."""
 
     def at(self, point: Point) -> bool:
         """Whether this is the instant of a point."""
@@ -43,13 +53,13 @@ class Event:
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
-        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once]
+        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.sends]
 
     @staticmethod
     def of(plain: Sequence[Any]) -> Event:
         """The event that `plain` was made from."""
-        when, name, kind, run, row, path, once = plain
-        return Event(when, name, kind, run, None if row is None else tuple(row), path, once)
+        when, name, kind, run, row, path, once, sends = plain
+        return Event(when, name, kind, run, None if row is None else tuple(row), path, once, sends)
 
 
 def row_fact(row: Any) -> tuple[str, ...]:
@@ -74,6 +84,7 @@ class Watch:
         budget: int,
         announce: Callable[[Watch], None] | None = None,
         look: Callable[[Watch], None] | None = None,
+        wire: Wire | None = None,
     ) -> None:
         self.events: list[Event] = []
         self.struck: list[Step] = []
@@ -86,9 +97,13 @@ class Watch:
         self._look = look
         self._runs: list[str] = []
         self._names: dict[tuple[str, str], int] = {}
+        self._wire = wire
+        self._sent = 0
+        self._armed: Step | None = None
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
+        self.see_to_the_wire()
         event = self._event(boundary)
         self.events.append(event)
         if len(self.events) > self._budget:
@@ -113,6 +128,25 @@ class Watch:
         once = None if getattr(effect, "repeats", True) else effect.record.key
         return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
 
+    def see_to_the_wire(self) -> None:
+        """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
+        if self._wire is None:
+            return
+        sent, self._sent = self._sent, len(self._wire.requests)
+        if self.events and self._sent > sent:
+            self.events[-1] = replace(self.events[-1], sends=True)
+        armed, self._armed = self._armed, None
+        if armed is None:
+            return
+        if not self._wire.disarm():
+            self.struck.append(armed)
+        elif armed.fault is Fault.DROP:
+            self._cut(armed, self._wire)
+
+    def _cut(self, step: Step, wire: Wire) -> None:
+        if wire.cut():
+            self.struck.append(step)
+
     def _run(self, execution_id: str) -> str:
         if execution_id == self._execution_id:
             return ""
@@ -121,6 +155,9 @@ class Watch:
         return f"run {self._runs.index(execution_id) + 2}: "
 
     def _strike(self, step: Step) -> None:
+        if step.fault.wire:
+            self._strike_the_wire(step)
+            return
         self.struck.append(step)
         if step.fault is Fault.CRASH:
             message = f"crashed on purpose {step.point.when} {step.point.name}"
@@ -132,6 +169,15 @@ class Watch:
             self._announce(self)
         _save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _strike_the_wire(self, step: Step) -> None:
+        wire = self._wire
+        assert wire is not None, "a fault of the wire is ordered and there is none"
+        if step.point.when == "after" and step.fault is Fault.DROP:
+            self._cut(step, wire)
+        else:
+            wire.arm(_IN_A_STATEMENT[step.fault])
+            self._armed = step
 
 
 def _save_coverage() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytest_fastdur.clauses",)
 
 _OPTIONS = {
-    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill (crash)"),
+    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill, drop, lost-commit, lost-answer (crash)"),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from pytest_fastdur.backends import Files
+from pytest_fastdur.backends import Files, Memory
 from pytest_fastdur.closure import Closure
 from pytest_fastdur.control import ControlError, controlled, unused_bounds
 from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
@@ -28,7 +28,7 @@ __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 _BUDGET_FOR_CONTROL = 100_000
 _MOST = 100_000
 """How many points are tried where no budget is given: a story that comes to ever new states is cut off there."""
-_KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE)
+_KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE, Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
 """In this order, because children are best made while this process has no threads: a run in process starts one."""
 
 
@@ -90,7 +90,7 @@ def explore(
 
 def boundary_names(story: Story) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with _Worlds(story, None, forked=False) as worlds:
+    with _Worlds(story, None, (Fault.CRASH,)) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
@@ -101,7 +101,9 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
     if Fault.KILL in faults:
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults])
-    with _Worlds(story, backend, forked=Fault.KILL in faults) as worlds:
+    if backend is None or isinstance(backend, (Files, Memory)) or story.store is not None:
+        faults = _without_a_wire(faults, report)
+    with _Worlds(story, backend, faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
@@ -111,7 +113,7 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
         report.notes = list(unused_bounds(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
-        sweep = _Sweep(worlds, control, report, order)
+        sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
         if plan is not None:
             check_digest(digest, control.boundaries, order.known.get(digest or ""))
             report.restricted = f"the replay of {order.replay}"
@@ -121,11 +123,31 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
     return report
 
 
+def _without_a_wire(faults: Sequence[Fault], report: SweepReport) -> tuple[Fault, ...]:
+    """The faults that strike a process, for a store on files; the report says which were left out.
+
+    Raises `SweepError` where none is left: a sweep that tries nothing must not pass.
+    """
+    left = [fault.value for fault in faults if fault.wire]
+    possible = tuple(fault for fault in faults if not fault.wire)
+    if left and not possible:
+        message = (
+            f"{' and '.join(left)} strike a connection to a server, and a store on files has none; "
+            "sweep on Postgres: --fastdur-backends=postgres"
+        )
+        raise SweepError(message)
+    report.faults = [fault.value for fault in possible]
+    report.inapplicable = left
+    return possible
+
+
 class _Worlds:
     """Fresh histories of one story, one after another, each in a place of its own."""
 
-    def __init__(self, story: Story, backend: Backend | None, *, forked: bool) -> None:
-        self.story, self.forked = story, forked
+    def __init__(self, story: Story, backend: Backend | None, faults: Sequence[Fault]) -> None:
+        self.story = story
+        self._wired = any(fault.wire for fault in faults)
+        self._forked = Fault.KILL in faults and not self._wired
         self.budget = _BUDGET_FOR_CONTROL
         if story.store is not None and backend is not None:
             message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
@@ -144,9 +166,16 @@ class _Worlds:
             self._open.close()
         self._backend.__exit__()
 
-    def fresh(self, *, forked: bool | None = None) -> World:
-        """The beginning of a history."""
-        self._open = World(self.story, self._backend, self.budget, forked=self.forked if forked is None else forked)
+    def fresh(self, plan: FaultPlan | None = None) -> World:
+        """The beginning of a history that a plan strikes, or of one that is as most of them are."""
+        forked, wired = self._forked, self._wired
+        if plan is not None:
+            forked = any(step.fault is Fault.KILL for step in plan.steps)
+            wired = any(step.fault.wire for step in plan.steps)
+        if forked and wired:
+            message = f"{plan} kills a child process and faults the connections of this one; order one after the other"
+            raise SweepError(message)
+        self._open = World(self.story, self._backend, self.budget, forked=forked, wired=wired)
         return self._open
 
 
@@ -197,7 +226,8 @@ class _Sweep:
         if pattern is not None:
             self._report.restricted = f"at {pattern}"
         for fault in sorted(self._order.faults, key=_KINDS.index):
-            yield from (Step(point, fault) for point in points)
+            struck = [p for p in points if fault.strikes(p.when, sends=p in self._control.sending)]
+            yield from (Step(point, fault) for point in struck)
 
     def _recoveries(self, outcome: Outcome) -> None:
         """The same first fault, then another at each boundary of the recovery from it."""
@@ -222,8 +252,7 @@ class _Sweep:
         return outcome
 
     def _play(self, plan: FaultPlan, closure: Closure | None) -> Outcome:
-        forked = any(step.fault is Fault.KILL for step in plan.steps)
-        world = self._worlds.fresh(forked=forked)
+        world = self._worlds.fresh(plan)
         outcome = play(world, plan, self._control, closure)
         world.close()
         self._report.deepest = max(self._report.deepest, len(plan.steps))

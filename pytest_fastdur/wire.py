@@ -88,16 +88,23 @@ class Wire:
             self.held.clear()
             self._released.clear()
 
+    def disarm(self) -> bool:
+        """Take back a fault that has not struck; tell whether there was one."""
+        with self._lock:
+            armed, self._armed = self._armed, None
+            return armed is not None
+
     def release(self) -> None:
         """Let the answer that is held go on."""
         self._released.set()
 
-    def cut(self) -> None:
-        """Lose every connection there is."""
+    def cut(self) -> int:
+        """Lose every connection there is; return how many there were."""
         with self._lock:
             links = self._links[:]
         for link in links:
             link.cut()
+        return len(links)
 
     @property
     def connections(self) -> int:

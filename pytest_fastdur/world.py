@@ -17,6 +17,7 @@ from pytest_fastdur.verdicts import Verdict, Violation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.faults import Step
@@ -30,7 +31,7 @@ NOTHING = DurableState(None)
 class World:
     """A history in the making. What breaks a promise on the way is kept in `violations`."""
 
-    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool) -> None:
+    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool, wired: bool = False) -> None:
         self.story = story
         self.place = backend.fresh()
         self.lifetimes: list[Lifetime] = []
@@ -42,6 +43,9 @@ class World:
         self._closed = False
         self._backend = backend
         self._store = backend.open(self.place)
+        self._wire = backend.wire() if wired else None
+        if self._wire is not None:
+            self._wire.__enter__()
         self._counts = {"start": 0, "resume": 0}
         self._acknowledged: list[tuple[str, ...]] = []
         self._entered: dict[str, str] = {}
@@ -71,6 +75,8 @@ class World:
             return
         self._closed = True
         self._store.close()
+        if self._wire is not None:
+            self._wire.__exit__(None, None, None)
         if not keep:
             self._backend.discard(self.place)
 
@@ -116,11 +122,12 @@ class World:
             self.story.ledger.lifetime = len(self.lifetimes)
         lifetime = live(
             self.story,
-            partial(self.story.store or self._backend.open, self.place),
+            partial(self._open, self.place),
             call,
             steps,
             self._budget,
             forked=self._forked,
+            wire=self._wire,
             look=look,
         )
         self.lifetimes.append(lifetime)
@@ -129,6 +136,11 @@ class World:
         self._compare_return(lifetime)
         self._compare_history()
         return lifetime
+
+    def _open(self, place: str) -> Checkpointer:
+        if self.story.store is not None:
+            return self.story.store(place)
+        return self._backend.open(place, self._wire)
 
     def settle(self, reference: DurableState) -> bool:
         """Say what became of the unknown effects, as a human would who has asked the provider; whether any was new.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, cast
 
-from fastdur._codec import dumps, freeze, loads, thaw
-from fastdur.records import EffectRecord, Execution, PendingInterrupt
+from fastdur._codec import dumps, loads
+from fastdur._sealed import Sealed
+from fastdur.records import EffectRecord, Execution, PendingInterrupt, frozen_context
 
 if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Stored
@@ -40,7 +41,7 @@ def question_values(run: int, pending: PendingInterrupt) -> tuple[object, ...]:
         plain(pending.runner),
         plain(pending.node_id),
         plain(pending.reason),
-        dumps(freeze(pending.context, "context")),
+        dumps(frozen_context(pending)),
         plain(pending.agent_path),
         pending.created_at,
     )
@@ -55,7 +56,7 @@ def question(stored: Stored) -> PendingInterrupt:
         unplain(runner),
         unplain(node_id),
         unplain(reason),
-        thaw(loads(context)),
+        Sealed(loads(context)),
         unplain(path),
         created,
     )

@@ -8,6 +8,7 @@ from fastdur.records import Claim
 
 if TYPE_CHECKING:
     from fastdur.checkpointers.protocol import Start
+    from fastdur.records import Checkpoint
 
 
 class Nowhere:
@@ -19,9 +20,10 @@ class Nowhere:
         """Own a run that nobody else can know of."""
         return Claim(start.execution_id, 0, 1, start.token, 0)
 
-    def put(self, claim: Claim, row: object, status: object, **_: Any) -> None:  # noqa: ARG002
+    def put(self, claim: Claim, row: Checkpoint, status: object, **_: Any) -> Checkpoint:  # noqa: ARG002
         """Count the row."""
         claim.seq += 1
+        return row
 
     def begin_idempotent(self, claim: Claim, record: object) -> None:
         """Let every effect run; calls in flight together still share one body."""

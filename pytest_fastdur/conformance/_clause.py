@@ -120,6 +120,9 @@ class Group:
         message = f"{type(self).__name__} claims faults and must define arm(self, store, fault)"
         raise TypeError(message)
 
+    def settle(self) -> None:
+        """Return once nothing is under way that a killed process has sent: a server may go on with it for a while."""
+
     # -- what pytest and `run_suite` ask -----------------------------------------------------------------------------
 
     @pytest.fixture

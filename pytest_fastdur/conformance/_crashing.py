@@ -40,6 +40,7 @@ class Crashing(Group):
             call = write(bench.store, name)
             before = everything(bench.store, name)
             bench.in_child(partial(_killed_at, line, call))
+            self.settle()
             middle = everything(bench.store, name)
             assert call(bench.store) == untroubled, f"killed at line {line} of {lines}: sent again, it has no good end"
             after = everything(bench.store, name)

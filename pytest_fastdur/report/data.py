@@ -66,6 +66,8 @@ class SweepReport:
     """Why the sweep ended before it began."""
     restricted: str | None = None
     """What left points out: a pattern, a replay token."""
+    inapplicable: list[str] = field(default_factory=list[str])
+    """The faults that were ordered and do not exist on this store."""
     nodeid: str | None = None
 
     @property

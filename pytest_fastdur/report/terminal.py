@@ -30,6 +30,8 @@ def summary(report: SweepReport) -> str:
     if len(report.findings) == 1:
         verdict = "1 finding"
     only = f", only {report.restricted}" if report.restricted else ""
+    if report.inapplicable:
+        only += f", not {'+'.join(report.inapplicable)} (a store on files has no connection to lose)"
     return (
         f"{report.story}: {len(report.rows)} boundaries, {'+'.join(report.faults)} before and after{only}: "
         f"{tried}{pairs}, {report.lifetimes:,} lifetimes, {verdict}"

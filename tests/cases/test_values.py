@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
-from fastdur import Resume
+from fastdur import Chain, NotStorable, Resume, _registry, decide, interrupt, result, storable
 from tests.cases import _values
 from tests.cases.conftest import RUN
 
@@ -126,3 +127,33 @@ def test_the_question_that_a_run_returns_is_the_one_that_another_process_lists(p
     again = play.resume(YES)
     if story == "child_asks_twice":
         assert again.pending_interrupt == play.pending()[0] != listed
+
+
+@storable(name="shop.Order")
+@dataclass
+class Order:
+    """An order that some processes know."""
+
+    id: int
+
+
+@pytest.mark.case("S32")
+def test_a_value_nobody_here_knows_hides_no_question_and_no_run(store):
+    """Wrong: one context of a class that this process has not registered makes every list of questions raise."""
+
+    for name, context, reason in (("plain", 1, "fine?"), ("odd", Order(7), "ok?")):
+        chain = Chain(name, checkpointer=store).add_node("ask", lambda state: interrupt(state["why"], state["shown"]))
+        chain.execute({"why": reason, "shown": context}, name)
+    known = _registry._BY_NAME.pop("shop.Order"), _registry._BY_CLASS.pop(Order)
+    try:
+        odd, plain = sorted(store.list_pending_interrupts(), key=lambda asked: asked.execution_id)
+        assert (odd.reason, plain.reason, plain.context) == ("ok?", "fine?", 1)
+        assert (result("odd", store).status, result("odd", store).pending_interrupt.node_id) == ("paused", "ask")
+        with pytest.raises(NotStorable, match=r"shop\.Order.*not registered"):
+            _ = odd.context
+        with pytest.raises(NotStorable, match=r"shop\.Order.*not registered"):
+            _ = result("odd", store).final_state
+        decide("odd", YES, store)
+        assert result("odd", store).pending_interrupts == ()
+    finally:
+        _registry._BY_NAME["shop.Order"], _registry._BY_CLASS[Order] = known

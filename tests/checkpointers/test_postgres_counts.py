@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 
 import psycopg
 import pytest
 
 from fastdur.checkpointers.postgres import PostgresCheckpointer
-from pytest_fastdur.postgres import start as start_server
+from pytest_fastdur.postgres import start_for
 from pytest_fastdur.wire import Wire
 from tests.checkpointers.stores import effect, frame, head, row, start
 
@@ -18,7 +19,7 @@ STEPS = 200
 @pytest.fixture(scope="module")
 def alone():
     """A server that nobody else writes on: its log is counted."""
-    server = start_server()
+    server = start_for(os.getpid())
     yield server
     server.remove()
 

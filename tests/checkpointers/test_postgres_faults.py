@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import string
 import threading
@@ -16,7 +17,7 @@ from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._postgres_server import Connection, understood
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from fastdur.errors import NotStorable, RunExists, StoreCorrupt, StoreUnavailable
-from pytest_fastdur.postgres import start as start_server
+from pytest_fastdur.postgres import start_for
 from tests.checkpointers.stores import effect, head, paused, question, renewed, row, start
 
 
@@ -236,7 +237,7 @@ def test_a_deadlock_and_a_cancelled_statement_are_tried_again(fastdur_postgres, 
 
 
 def test_a_server_that_is_killed_in_the_middle_of_a_run_comes_back_with_all_that_was_acknowledged():
-    server = start_server()
+    server = start_for(os.getpid())
     try:
         with closing(PostgresCheckpointer(server.dsn)) as store:
             claim = start(store)

@@ -82,8 +82,6 @@ start/before node approve
 start/after node approve
 start/before pause approve
 start/after pause approve
-start/before waiting
-start/after waiting
 resume#1/before look
 resume#1/after look
 resume#1/before claim interrupt approve

@@ -22,6 +22,7 @@ ORDER = (
     ("_fingerprint",),
     ("_codec",),
     ("_live",),
+    ("_sealed",),
     # the pure core
     ("records",),
     ("_steps",),

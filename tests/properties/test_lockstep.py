@@ -10,10 +10,12 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+from psycopg.conninfo import make_conninfo
 
 import tests.conformance.broken.ownership
 import tests.conformance.broken.questions
 import tests.conformance.broken.rows  # noqa: F401 - all three fill DEFECTS
+from fastdur.checkpointers.postgres import PostgresCheckpointer
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.lockstep import LEASE, StoresInLockstep
 from tests.conformance.broken.defects import DEFECTS, Defect
@@ -32,11 +34,19 @@ class InAFile(SQLiteCheckpointer):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Lockstep(StoresInLockstep):
-    stores: ClassVar = {
-        "memory": lambda: SQLiteCheckpointer(":memory:", lease=LEASE),
-        "file": InAFile,
-    }
+def in_a_schema(stores):
+    """Make what makes an empty store on a server, which gives its schema back with it."""
+
+    class InASchema(PostgresCheckpointer):
+        def __init__(self):
+            unsynced = make_conninfo(stores.dsn, options="-c synchronous_commit=off")
+            super().__init__(unsynced, stores.take(), 1, 1, lease=LEASE, durability="normal")
+
+        def close(self):
+            super().close()
+            stores.give_back(self._schema)
+
+    return InASchema
 
 
 def at_length(examples: int, steps: int, **more) -> settings:
@@ -49,13 +59,27 @@ def at_length(examples: int, steps: int, **more) -> settings:
     )
 
 
-class TestStoresInLockstep(Lockstep.TestCase):
-    settings = at_length(200, 30)
+@pytest.fixture
+def lockstep(fastdur_postgres):
+    """In memory, in a file and on a server, side by side."""
+
+    class Lockstep(StoresInLockstep):
+        stores: ClassVar = {
+            "memory": lambda: SQLiteCheckpointer(":memory:", lease=LEASE),
+            "file": InAFile,
+            "postgres": in_a_schema(fastdur_postgres),
+        }
+
+    return Lockstep
+
+
+def test_the_stores_and_the_model_answer_every_call_alike(lockstep):
+    run_state_machine_as_test(lockstep, settings=at_length(120, 30))
 
 
 @pytest.mark.sweep
-class TestStoresInLockstepAtLength(Lockstep.TestCase):
-    settings = at_length(1000, 50)
+def test_the_stores_and_the_model_answer_every_call_alike_at_length(lockstep):
+    run_state_machine_as_test(lockstep, settings=at_length(600, 50))
 
 
 # What no story of thirty calls shows: rows by the hundred, texts by the megabyte, a value changed behind the store's back.

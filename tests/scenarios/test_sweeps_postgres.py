@@ -10,6 +10,8 @@ from scenarios import invoice_loop, refund
 from scenarios.payments import PaymentServer
 from scenarios.stories import SCENARIOS, boundaries_file, story
 
+WRITING = ("start", "append", "pause", "claim", "effect begin", "effect end")
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -28,6 +30,18 @@ def test_a_scenario_holds_on_postgres_whatever_fault_strikes_it_at_whatever_boun
     report = explore(story(SCENARIOS[name], server), (fault,), backend=backend)
     assert report.ok, report.render()
     assert report.points == len(boundaries_file(name).read_text().splitlines())
+
+
+@pytest.mark.parametrize("fault", ["drop", "lost-commit", "lost-answer"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_holds_whichever_boundary_loses_the_connection(name, fault, server, backend):
+    report = explore(story(SCENARIOS[name], server), (fault,), backend=backend)
+    assert report.ok, report.render()
+    if fault == "drop":
+        assert report.points == len(boundaries_file(name).read_text().splitlines())
+    else:
+        struck = {boundary for _, boundary, cells in report.matrix if cells}
+        assert struck >= {boundary for _, boundary in report.rows if boundary.startswith(WRITING)}
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 
 import pytest
 
 from fastdur import PostgresCheckpointer
-from pytest_fastdur.postgres import start as start_server
+from pytest_fastdur.postgres import start_for
 from pytest_fastdur.wire import Wire
 from scenarios.payments import PaymentServer
 from scenarios.stories import SCENARIOS, story
@@ -52,7 +53,7 @@ def test_a_run_is_the_same_whichever_of_its_statements_loses_the_connection(name
 
 def test_a_run_whose_server_is_killed_at_any_of_its_statements_completes_and_repeats_nothing(server):
     told = story(SCENARIOS["refund"], server)
-    machine = start_server()
+    machine = start_for(os.getpid())
 
     def kill_at(number):
         left = iter(range(number - 1, -1, -1))

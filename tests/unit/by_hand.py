@@ -75,6 +75,12 @@ def row(frames, seq=1, node_id="a", step_type="node", status="completed", **extr
     return Checkpoint(RUN, seq, f"1-{seq}-x", node_id, 0, step_type, status, frames, "chain:c", extra)
 
 
+def kept(effect):
+    """The row of an `Append`, as a store gives it back."""
+    of = effect.row
+    return row(of.frames, 1, of.node_id, of.step_type, of.status, **of.extra)
+
+
 def reading(frames=None, status="running", *, alive=False, last=None, **fields):
     """How a run stands whose newest row has these frames; without frames it has no row."""
     last = row(frames) if frames is not None and last is None else last

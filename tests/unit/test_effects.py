@@ -19,7 +19,6 @@ from fastdur._effects import (
     RunEffect,
     Start,
     Take,
-    Waiting,
 )
 from fastdur._steps import Call
 from fastdur.records import EffectRecord
@@ -38,7 +37,6 @@ def call(kind):
     [
         (Look("r"), "look"),
         (History("r"), "history"),
-        (Waiting("r"), "waiting"),
         (Start("r", "c", "chain", None, {}), "start"),
         (Take(head(), None, None), "claim"),
         (Answer(head(), "q", ROW, None), "claim interrupt team/review"),

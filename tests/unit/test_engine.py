@@ -2,11 +2,20 @@
 
 import pytest
 
-from fastdur import AlreadyResumed, Chain, GraphChanged, Resume, RunCancelled, StoreCorrupt, UnknownInterrupt
+from fastdur import (
+    AlreadyResumed,
+    Chain,
+    GraphChanged,
+    Resume,
+    RunCancelled,
+    RunNotFound,
+    StoreCorrupt,
+    UnknownInterrupt,
+)
 from fastdur._engine import cancel, decide_only, due_step, newest_frame, read, resume, start, walk
 from fastdur._reentry import Request
 from fastdur._steps import Asked, Done, Failed, Return
-from tests.unit.by_hand import NO, RUN, YES, chain, done, frame, play, question, reading, row
+from tests.unit.by_hand import NO, RUN, YES, chain, done, frame, kept, play, question, reading, row
 
 
 def yes(state):
@@ -166,7 +175,7 @@ def test_what_is_not_the_users_own_error_is_not_tried_again():
 
 
 def test_a_pause_costs_no_retry():
-    play(walk(retrying(2), RUN, frame()), ("node a", asked("a#1/1")), ("pause a", None), ("waiting", []))
+    play(walk(retrying(2), RUN, frame()), ("node a", asked("a#1/1")), ("pause a", kept))
 
 
 # -- pauses --------------------------------------------------------------------------------------------------------------
@@ -175,25 +184,37 @@ def test_a_pause_costs_no_retry():
 def test_a_pause_is_one_row_with_its_question_and_the_run_is_what_the_store_says_waits():
     ended, effects = play(
         start(chain("b", "c"), RUN, {}),
-        ("start", None), ("node b", asked(context={"sum": 5})), ("pause b", None), ("waiting", ["pending"]),
+        ("start", None), ("node b", asked(context={"sum": 5})), ("pause b", kept),
     )  # fmt: skip
     pause = effects[2]
     assert (pause.row.step_type, pause.row.status, pause.status) == ("hitl_pause", "interrupted", "paused")
     assert pause.row.extra == {"reason": "ok?", "context": {"sum": 5}}
     assert pause.asked == question("b#1/1", "ok?", {"sum": 5}) == pause.row.frames.questions[0]
-    assert (ended.result.status, ended.result.pending_interrupts) == ("paused", ("pending",))
+    assert ended.result.status == "paused"
+    (asks,) = ended.result.pending_interrupts
+    assert dict(asks) == {
+        "execution_id": RUN, "interrupt_id": "b#1/1", "runner": "c", "node_id": "b", "reason": "ok?",
+        "context": {"sum": 5}, "agent_path": "chain:c", "created_at": 0.0,
+    }  # fmt: skip
 
 
 def test_a_pause_leaves_the_other_branches_due():
     inner = chain("x")
     machine = chain(("p", inner), ("q", inner), edges=[])
     tree = frame(due=["p", "q"], children=[frame(place="p", visit=1), frame(place="q", visit=1)])
-    _, effects = play(
+    pauses = []
+
+    def keep(effect):
+        pauses.append(kept(effect))
+        return pauses[-1]
+
+    ended, effects = play(
         walk(machine, RUN, tree),
-        ("node p/x", asked("p#1/x#1/1")), ("pause p/x", None),
-        ("node q/x", asked("q#1/x#1/1")), ("pause q/x", None), ("waiting", []),
+        ("node p/x", asked("p#1/x#1/1")), ("pause p/x", keep),
+        ("node q/x", asked("q#1/x#1/1")), ("pause q/x", keep), ("history", lambda _: pauses),
     )  # fmt: skip
     assert [each[3] for each in rows(effects)] == ["running", "paused"]
+    assert [each.interrupt_id for each in ended.result.pending_interrupts] == ["p#1/x#1/1", "q#1/x#1/1"]
 
 
 def test_the_answers_of_a_visit_are_given_to_it_and_leave_with_it():
@@ -207,7 +228,7 @@ def test_the_answers_of_a_visit_are_given_to_it_and_leave_with_it():
 
 def test_a_second_question_stands_behind_the_first():
     answered = frame(questions=[question("a#1/1", answer=YES)])
-    _, effects = play(walk(chain("a"), RUN, answered), ("node a", asked("a#1/2")), ("pause a", None), ("waiting", []))
+    _, effects = play(walk(chain("a"), RUN, answered), ("node a", asked("a#1/2")), ("pause a", kept))
     assert [each.id for each in effects[1].row.frames.questions] == ["a#1/1", "a#1/2"]
 
 
@@ -498,8 +519,7 @@ def test_a_modified_state_at_the_very_end_is_what_the_run_ends_with():
 def test_a_cancelled_run_is_reopened_in_a_row_that_says_so_and_asks_again():
     _, effects = play(
         resume(AB, Request(RUN, reopen=True)),
-        ("look", stands(PAUSED, "cancelled")), ("claim", True), ("node b", asked()), ("pause b", None),
-        ("waiting", []),
+        ("look", stands(PAUSED, "cancelled")), ("claim", True), ("node b", asked()), ("pause b", kept),
     )  # fmt: skip
     assert effects[1].row.extra == {"changes": [], "reopened": True}
     assert effects[1].row.frames.questions == effects[2].questions == ()
@@ -552,11 +572,29 @@ def test_a_completed_run_is_not_cancelled_and_the_refusal_carries_its_result():
 def test_reading_a_run_gives_its_state_its_questions_its_error_and_its_history():
     rows_ = [row(CRASHED, 1), row(CRASHED, 2, "run_end", "run_end", "failed", error="ValueError: no")]
     seen = reading(CRASHED, "failed", last=rows_[1])
-    result, _ = play(read(RUN), ("look", seen), ("waiting", ["pending"]), ("history", rows_))
+    result, _ = play(read(RUN), ("look", seen), ("history", rows_))
     assert (result.status, result.error, result.history) == ("failed", "ValueError: no", tuple(rows_))
-    assert (result.pending_interrupts, result.final_state) == (("pending",), {"n": 1})
+    assert (result.pending_interrupts, result.final_state) == ((), {"n": 1})
+
+
+def test_reading_a_run_shows_the_moment_of_its_head_whatever_comes_in_between():
+    rows_ = [row(frame(), 1), row(PAUSED, 2, "b", "hitl_pause", "interrupted"), row(CRASHED, 3)]
+    result, _ = play(read(RUN), ("look", reading(PAUSED, "paused", last=rows_[1])), ("history", rows_))
+    assert ([each.seq for each in result.history], result.pending_interrupt.interrupt_id) == ([1, 2], "b#1/1")
+
+
+def test_a_run_that_is_removed_while_it_is_read_is_looked_for_again():
+    seen = reading(PAUSED, "paused", last=row(PAUSED, 2, "b", "hitl_pause", "interrupted"))
+    with pytest.raises(RunNotFound):
+        play(read(RUN), ("look", seen), ("history", []), ("look", RunNotFound("gone")))
+
+
+def test_a_cancelled_run_has_no_question_although_its_frames_do():
+    rows_ = [row(PAUSED, 1, "b", "hitl_pause", "interrupted"), row(PAUSED, 2, "run_end", "run_end", "failed")]
+    result, _ = play(read(RUN), ("look", reading(PAUSED, "cancelled", last=rows_[1])), ("history", rows_))
+    assert result.pending_interrupts == ()
 
 
 def test_reading_a_run_without_a_row_gives_its_input():
-    result, _ = play(read(RUN), ("look", reading(input={"n": 1})), ("waiting", []), ("history", []))
+    result, _ = play(read(RUN), ("look", reading(input={"n": 1})), ("history", []))
     assert (result.status, result.error, result.final_state, result.output) == ("running", None, {"n": 1}, None)

@@ -1,12 +1,21 @@
 """The records: what is stored and handed out, and how it is read."""
 
 import pickle
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from fastdur import AlreadyResumed, PendingInterrupt, Resume, RunFailed, RunResult
+from fastdur import AlreadyResumed, NotStorable, PendingInterrupt, Resume, RunFailed, RunResult
+from fastdur._sealed import Sealed
 from fastdur.errors import EffectFailed, InterruptSignal
-from fastdur.records import Frame, frozen_answer, output_of, stored_result, thawed_answer
+from fastdur.records import (
+    Frame,
+    frozen_answer,
+    frozen_context,
+    output_of,
+    stored_result,
+    thawed_answer,
+)
 from tests.unit.by_hand import NO, YES, frame, head, question, row
 
 # -- answers -------------------------------------------------------------------------------------------------------------
@@ -161,3 +170,55 @@ def test_errors_keep_what_they_carry():
 def test_an_answer_and_a_result_can_be_sent_to_another_process():
     for value in (YES, PENDING, RunResult("r", "completed", {"n": 1})):
         assert pickle.loads(pickle.dumps(value)) == value
+
+
+# -- values that nobody has asked for ------------------------------------------------------------------------------------
+
+FOREIGN = {"$": ["enum", "nobody.Knows", "ONE"]}
+
+
+def pending(context):
+    return PendingInterrupt("r", "a#1/1", "c", "a", "ok?", context, "chain:c", 1.0)
+
+
+def test_a_question_with_a_value_nobody_here_knows_can_be_read_but_for_that_value():
+    asked = pending(Sealed(FOREIGN))
+    assert (asked.reason, asked["node_id"], [*asked][5]) == ("ok?", "a", "context")
+    assert "nobody.Knows" in repr(asked)
+    with pytest.raises(NotStorable, match="not registered"):
+        _ = asked.context
+    with pytest.raises(NotStorable, match="not registered"):
+        dict(asked)
+
+
+def test_a_result_with_a_value_nobody_here_knows_can_be_read_but_for_that_value():
+    result = stored_result("r", "completed", frame({"n": FOREIGN, "m": 1}, out=["m"]))
+    assert (result.status, result.output) == ("completed", {"m": 1})
+    assert "nobody.Knows" in repr(result)
+    with pytest.raises(NotStorable, match="not registered"):
+        _ = result.final_state
+
+
+def test_what_is_read_is_the_same_object_every_time_and_shares_nothing_with_the_row():
+    state = {"n": [1]}
+    one, other = (stored_result("r", "completed", frame(state)) for _ in range(2))
+    one.final_state["n"].append(2)
+    assert (one.final_state, other.final_state, state) == ({"n": [1, 2]}, {"n": [1]}, {"n": [1]})
+
+
+def test_sealed_and_given_values_make_equal_records_that_can_be_copied_and_pickled():
+    sealed, given = pending(Sealed({"k": [1]})), pending({"k": [1]})
+    assert pickle.loads(pickle.dumps(sealed)) == replace(sealed) == sealed == given
+    assert "context={'k': [1]}" in repr(given)
+    assert frozen_context(pending(Sealed({"k": [1]}))) == frozen_context(given) == {"k": [1]}
+
+
+def test_a_field_without_a_default_has_to_be_given():
+    with pytest.raises(TypeError, match="context"):
+        PendingInterrupt("r", "a#1/1", "c", "a", "ok?")
+    assert (RunResult("r", "running").output, RunResult("r", "running").final_state) == (None, None)
+
+
+def test_a_record_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        pending(1).context = 2
