@@ -26,6 +26,11 @@ TABLES = ("checkpoints", "pending_interrupts", "idempotency_cache", "starts", "e
 class Backend(Protocol):
     """Makes places for stores, and opens them: any number of times, as processes come and go."""
 
+    served: bool
+    """Whether a server keeps them, with a connection in between."""
+    shared: bool
+    """Whether another process can open them."""
+
     def __enter__(self) -> Self:
         """Begin."""
         ...
@@ -66,6 +71,8 @@ class Files:
 
     With `reuse` a file that is given back is emptied row by row and given out again: making one takes longer.
     """
+
+    served, shared = False, True
 
     def __init__(self, folder: str | None = None, *, reuse: bool = False) -> None:
         self._folder, self._stays = folder or "", folder is not None
@@ -128,6 +135,8 @@ class Memory:
     the object is gone with it.
     """
 
+    served, shared = False, False
+
     def __init__(self) -> None:
         self._files: dict[str, SQLiteCheckpointer] = {}
         self._free: list[str] = []
@@ -160,7 +169,7 @@ class Memory:
 
     def discard(self, place: str) -> None:
         """Let the store be used again, without its rows."""
-        self._files[place]._write(_without_rows)  # noqa: SLF001 - what no store does by itself
+        self._files[place]._write(_without_rows)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what no store does by itself
         self._free.append(place)
 
 
@@ -191,6 +200,8 @@ class _InMemory(SQLiteCheckpointer):
 
 class Schemas:
     """A schema for each history, in the database of this worker."""
+
+    served, shared = True, True
 
     def __init__(self, stores: PostgresStores) -> None:
         self._stores = stores

@@ -60,8 +60,8 @@ class Closure:
         self._control = control
         self._explored: set[Key] = set()
         self._seen: set[Key] = set()
-        self._todo: deque[FaultPlan] = deque()
-        self._found: list[FaultPlan] = []
+        self._todo: deque[tuple[FaultPlan, Key | None]] = deque()
+        self._found: list[tuple[FaultPlan, Key | None]] = []
         self.instants = 0
         """How many instants of recoveries have been looked at: each is a crash."""
 
@@ -72,11 +72,13 @@ class Closure:
 
     def __bool__(self) -> bool:
         """Whether a state is left that nobody has carried on."""
+        while self._todo and self._todo[0][1] in self._explored:
+            self._todo.popleft()
         return bool(self._todo)
 
     def next(self) -> FaultPlan:
         """The shortest history that leads to such a state."""
-        return self._todo.popleft()
+        return self._todo.popleft()[0]
 
     def enter(self, world: World, plan: FaultPlan, label: str) -> Callable[[Watch], None] | None:
         """What is to watch the lifetime that begins here; None where this state has been carried on before."""
@@ -97,7 +99,7 @@ class Closure:
         """A state that a crash would leave, and the plan that crashes there."""
         if lost or key not in self._seen:
             self._seen.add(key)
-            self._found.append(plan)
+            self._found.append((plan, None if lost else key))
 
     def outside(self, world: World) -> Key:
         """What a history has done to the outside world by now."""

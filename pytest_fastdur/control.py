@@ -26,6 +26,8 @@ class Control:
     points: list[Point]
     sending: frozenset[Point]
     """The instants that are followed by a statement to the server, where a proxy looked on."""
+    writing: frozenset[Point]
+    """The instants that are followed by a write to the store."""
     state: DurableState
     path: list[tuple[str, str, str]]
     tallies: Mapping[str, Tally]
@@ -33,6 +35,10 @@ class Control:
     questions: int
     longest: int
     lifetimes: int
+    awaited: bool
+    """Whether it runs on an event loop."""
+    left: frozenset[str]
+    """The kinds of what its lifetimes leave open, threads or files: no leak of such a kind can be judged."""
 
     @property
     def boundaries(self) -> list[str]:
@@ -66,7 +72,14 @@ def controlled(story: Story, fresh_world: Callable[[], World]) -> Control:
     return first
 
 
-def unused_bounds(control: Control) -> Iterator[str]:
+def limits_of(control: Control) -> Iterator[str]:
+    """What cannot be shown by a story that is as it is."""
+    yield from _unused_bounds(control)
+    for kind in sorted(control.left):
+        yield f"note: the story itself leaves {kind}s open at the end of a lifetime, so no leak of a {kind} would show"
+
+
+def _unused_bounds(control: Control) -> Iterator[str]:
     """The cycles that the uninterrupted run does not take as often as they may be taken.
 
     Where a crash loses the counter of such a cycle, the run still ends alike, and no sweep can tell.
@@ -114,6 +127,7 @@ def _played(story: Story, world: World) -> Control:
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
         frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
+        frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
         world.state,
         path_of(world.state.run),
         {} if story.ledger is None else story.ledger.tallies(),
@@ -121,6 +135,8 @@ def _played(story: Story, world: World) -> Control:
         sum(life.how == "paused" for life in world.lifetimes),
         max((len(life.events) for life in world.lifetimes), default=0),
         len(world.lifetimes),
+        any(life.awaited for life in world.lifetimes),
+        frozenset(world.left),
     )
     world.close()
     return control

@@ -159,6 +159,6 @@ class _History:
             Point(life.call.label, event.when, event.name)
             for life in self._healing
             for event in life.events
-            if fault.strikes(event.when, sends=event.sends)
+            if fault.strikes(event.when, sends=event.sends, writes=event.writes)
         ]
         return Outcome(plan, worst, self._handled, self._struck, world.lifetimes, recovery)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.faults import Fault
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from pytest_fastdur.observers import Event
     from pytest_fastdur.world import World
 
+_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
+"""By these a call may end, with the documented error; or it goes on."""
+_UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
+"""Of these nothing may show."""
 _DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
 _NAMES = ("the uninterrupted run", "this one")
 
@@ -25,25 +30,42 @@ _NAMES = ("the uninterrupted run", "this one")
 def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
     """Whether an ordered fault fired, and the lifetime ended by it and by nothing else."""
     where, fault = str(step.point), step.fault.value
-    struck = str(step) in lifetime.struck
     reached = any(step.point.is_of(lifetime.call.label, event) for event in lifetime.events)
     if lifetime.how == "hung":
         yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
-    elif step.fault.wire and reached and not struck:
-        yield Violation(Verdict.NOT_FIRED, f"{fault} {where} was armed, and nothing was sent that it could strike")
-    elif not struck and lifetime.how in ("completed", "paused"):
+    elif str(step) in lifetime.struck:
+        yield from _ended_as_ordered(lifetime, step)
+    elif reached:
+        yield Violation(Verdict.NOT_FIRED, f"{fault} {where} was armed, and nothing was done that it could strike")
+    elif lifetime.how in ("completed", "paused"):
         yield Violation(Verdict.NEVER_REACHED, f"{where} was not reached; {lifetime.call} ended {lifetime.how}")
-    elif not struck:
+    else:
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} before {where}: {lifetime.error}")
-    elif step.fault.value in _DEATHS:
-        if lifetime.how in ("completed", "paused"):
-            what = f"{step.fault.value} {where} struck and {lifetime.call} ended {lifetime.how}"
-            yield Violation(Verdict.NOT_FIRED, what)
-        elif lifetime.how != _DEATHS[step.fault.value]:
-            yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
-    elif step.fault.wire and lifetime.how not in ("completed", "paused"):
-        ended = f"{lifetime.call} ended {lifetime.how}: {lifetime.error}"
-        what = f"{fault} {where}: one connection was lost, and {ended}"
+
+
+def _ended_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
+    """Whether a lifetime that a fault has struck ended as that fault ends one."""
+    where, fault, ended = str(step.point), step.fault, f"{lifetime.call} ended {lifetime.how}"
+    goes_on = lifetime.how in ("completed", "paused")
+    if fault.kills and goes_on:
+        yield Violation(Verdict.NOT_FIRED, f"{fault.value} {where} struck and {ended}")
+    elif lifetime.how != _DEATHS.get(fault.value) and (fault.kills or lifetime.how == "died"):
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
+    elif fault in _MAY_RAISE:
+        yield from _raised_as_documented(lifetime, step)
+    elif fault.wire and not goes_on:
+        yield Violation(
+            Verdict.WRONG_ERROR, f"{fault.value} {where}: one connection was lost, and {ended}: {lifetime.error}"
+        )
+    elif fault in _UNNOTICED and not goes_on:
+        yield Violation(Verdict.WRONG_ERROR, f"{fault.value} {where}: {ended}: {lifetime.error}")
+
+
+def _raised_as_documented(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
+    """Whether what came out of a fault that a run may end by is what is documented for it."""
+    fine = lifetime.cancelled if step.fault is Fault.CANCEL else lifetime.trouble
+    if lifetime.how == "raised" and not fine:
+        what = f"{step.fault.value} {step.point}: {lifetime.call} raised {lifetime.error}, which is not documented"
         yield Violation(Verdict.WRONG_ERROR, what)
 
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from fastdur._codec import freeze
 from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
-from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash
+from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
+from pytest_fastdur import strikes
 from pytest_fastdur.faults import Fault, SweepError
 from pytest_fastdur.forked import BROKEN, in_child
+from pytest_fastdur.leaks import Held
 from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
@@ -66,8 +68,18 @@ class Lifetime:
     error: str | None = None
     documented: bool = False
     """Whether the error is one of fastdur's own."""
+    trouble: bool = False
+    """Whether the error says that the store is in trouble."""
     injected: bool = False
     """Whether the error is the one that was ordered."""
+    cancelled: bool = False
+    """Whether the error is a cancellation."""
+    awaited: bool = False
+    """Whether it was on an event loop."""
+    left: list[str] = field(default_factory=list[str])
+    """What it has left open in its process."""
+    clock: float = 0.0
+    """How far the store's clock was ahead at the end."""
     returned: str | None = None
     """A digest of the output and the state that the call returned."""
 
@@ -79,7 +91,12 @@ class Lifetime:
             "struck": self.struck,
             "error": self.error,
             "documented": self.documented,
+            "trouble": self.trouble,
             "injected": self.injected,
+            "cancelled": self.cancelled,
+            "awaited": self.awaited,
+            "left": self.left,
+            "clock": self.clock,
             "returned": self.returned,
         }
 
@@ -110,15 +127,19 @@ def live(
     forked: bool,
     wire: Wire | None = None,
     look: Callable[[Watch], None] | None = None,
+    frozen: Callable[[Watch], None] | None = None,
+    usual: frozenset[str] = frozenset(),
 ) -> Lifetime:
     """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
 
     With `wire`, which the store must be reached through, it is played here. `look` is called here at each boundary,
-    before a fault strikes.
+    before a fault strikes, `frozen` while the process stands still. `usual` are the kinds of leaks not to look for.
     """
     if forked:
         return _in_child(story, open_, call, steps, budget)
-    return _here(story, open_, call, Watch(story.execution_id, steps, budget, look=look, wire=wire))
+    watch = Watch(story.execution_id, steps, budget, look=look, wire=wire)
+    watch.frozen, watch.usual = frozen, usual
+    return _here(story, open_, call, watch, faulty=any(step.fault.file for step in steps))
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -130,16 +151,24 @@ def digest_of_values(output: object, state: object) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:
-    store = open_()
+def _here(story: Story, open_: Open, call: Call, watch: Watch, *, faulty: bool = False) -> Lifetime:
+    store = watch.store = open_()
+    held = None if watch.wired else Held.now(store.location)  # a proxy ends its connections when it likes
+    if faulty:
+        strikes.make_faulty(store)
+        store.setup()
     ending = Ending()
     with ending:
         runner = _built(story, store)
         with observe(watch, store=runner.checkpointer):
-            ending.result = _played(runner, story, call)
-    watch.see_to_the_wire()
+            ending.result = _played(runner, story, call, watch)
+    watch.see_to_what_is_armed()
     lifetime = _judged(call, ending, watch)
+    lifetime.awaited = watch.task is not None
+    lifetime.clock = getattr(store, "clock_offset", 0.0)
     _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
+    if held is not None and lifetime.how in ("completed", "paused", "raised"):
+        lifetime.left = held.left(store.location, watch.usual)
     return lifetime
 
 
@@ -152,7 +181,7 @@ def _built(story: Story, store: Checkpointer) -> Runner:
     return runner
 
 
-def _played(runner: Runner, story: Story, call: Call) -> RunResult:
+def _played(runner: Runner, story: Story, call: Call, watch: Watch) -> RunResult:
     entered: Any = runner
     if not is_async(runner):
         if call.kind == "start":
@@ -160,6 +189,7 @@ def _played(runner: Runner, story: Story, call: Call) -> RunResult:
         return runner.resume(story.execution_id, call.answer)
 
     async def played() -> RunResult:
+        watch.task = asyncio.current_task()
         if call.kind == "start":
             return await entered.aexecute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
         return await runner.aresume(story.execution_id, call.answer)
@@ -220,6 +250,8 @@ def _judged(call: Call, ending: Ending, watch: Watch) -> Lifetime:
         found.how = "raised"
         found.error = f"{type(error).__qualname__}: {error}"
         found.documented = isinstance(error, FastdurError)
+        found.trouble = isinstance(error, StoreError)
+        found.cancelled = isinstance(error, asyncio.CancelledError)
         found.injected = watch.injected is not None and error is watch.injected
     elif result is not None:
         found.how = "completed" if result.status == "completed" else "paused"

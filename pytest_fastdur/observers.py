@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
+from pytest_fastdur import strikes
 from pytest_fastdur.faults import Fault
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from fastdur.boundaries import Boundary
@@ -28,6 +30,8 @@ _IN_A_STATEMENT: dict[Fault, InAStatement] = {
     Fault.LOST_COMMIT: "in",
     Fault.LOST_ANSWER: "after",
 }
+
+_WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ class Event:
     """The key of an effect that is not to happen again while nobody knows whether it has."""
     sends: bool = False
     """Whether a statement was sent to the server between this instant and the next, as far as a proxy looks on."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether what is done between before and after writes to the store."""
+        return self.kind in _WRITES
 
     def at(self, point: Point) -> bool:
         """Whether this is the instant of a point."""
@@ -100,10 +109,23 @@ class Watch:
         self._wire = wire
         self._sent = 0
         self._armed: Step | None = None
+        self.store: object = None
+        """The store object of this lifetime."""
+        self.task: asyncio.Task[Any] | None = None
+        """The task that awaits the run, where it is an async one."""
+        self.usual: frozenset[str] = frozenset()
+        """The kinds of what the story leaves open anyway."""
+        self.frozen: Callable[[Watch], None] | None = None
+        """What happens while this process stands still."""
+
+    @property
+    def wired(self) -> bool:
+        """Whether a proxy is between this lifetime and its store."""
+        return self._wire is not None
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
-        self.see_to_the_wire()
+        self.see_to_what_is_armed()
         event = self._event(boundary)
         self.events.append(event)
         if len(self.events) > self._budget:
@@ -128,8 +150,12 @@ class Watch:
         once = None if getattr(effect, "repeats", True) else effect.record.key
         return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
 
-    def see_to_the_wire(self) -> None:
+    def see_to_what_is_armed(self) -> None:
         """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
+        if self._armed is not None and self._armed.fault.file:
+            if not strikes.disarmed(self.store):
+                self.struck.append(self._armed)
+            self._armed = None
         if self._wire is None:
             return
         sent, self._sent = self._sent, len(self._wire.requests)
@@ -158,6 +184,9 @@ class Watch:
         if step.fault.wire:
             self._strike_the_wire(step)
             return
+        if step.fault in strikes.STRIKES:
+            self._strike_from_inside(step)
+            return
         self.struck.append(step)
         if step.fault is Fault.CRASH:
             message = f"crashed on purpose {step.point.when} {step.point.name}"
@@ -169,6 +198,12 @@ class Watch:
             self._announce(self)
         _save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _strike_from_inside(self, step: Step) -> None:
+        if strikes.STRIKES[step.fault](self):
+            self.struck.append(step)
+        elif step.fault.file:
+            self._armed = step
 
     def _strike_the_wire(self, step: Step) -> None:
         wire = self._wire

@@ -6,9 +6,10 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from pytest_fastdur.backends import Files, Memory
+from pytest_fastdur.applicable import in_the_story, on_the_store, possible
+from pytest_fastdur.backends import Files
 from pytest_fastdur.closure import Closure
-from pytest_fastdur.control import ControlError, controlled, unused_bounds
+from pytest_fastdur.control import ControlError, controlled, limits_of
 from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import play
@@ -28,7 +29,7 @@ __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 _BUDGET_FOR_CONTROL = 100_000
 _MOST = 100_000
 """How many points are tried where no budget is given: a story that comes to ever new states is cut off there."""
-_KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE, Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
+_KINDS = (Fault.KILL, *(fault for fault in Fault if fault is not Fault.KILL))
 """In this order, because children are best made while this process has no threads: a run in process starts one."""
 
 
@@ -101,16 +102,17 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
     if Fault.KILL in faults:
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults])
-    if backend is None or isinstance(backend, (Files, Memory)) or story.store is not None:
-        faults = _without_a_wire(faults, report)
+    faults = possible(faults, on_the_store(story, backend), report)
     with _Worlds(story, backend, faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
             report.stopped = str(error)
             return report
+        faults = possible(faults, in_the_story(control), report)
+        worlds.usual = control.left
         worlds.budget = 10 * control.longest + 100
-        report.notes = list(unused_bounds(control))
+        report.notes = list(limits_of(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
         sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
@@ -123,24 +125,6 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
     return report
 
 
-def _without_a_wire(faults: Sequence[Fault], report: SweepReport) -> tuple[Fault, ...]:
-    """The faults that strike a process, for a store on files; the report says which were left out.
-
-    Raises `SweepError` where none is left: a sweep that tries nothing must not pass.
-    """
-    left = [fault.value for fault in faults if fault.wire]
-    possible = tuple(fault for fault in faults if not fault.wire)
-    if left and not possible:
-        message = (
-            f"{' and '.join(left)} strike a connection to a server, and a store on files has none; "
-            "sweep on Postgres: --fastdur-backends=postgres"
-        )
-        raise SweepError(message)
-    report.faults = [fault.value for fault in possible]
-    report.inapplicable = left
-    return possible
-
-
 class _Worlds:
     """Fresh histories of one story, one after another, each in a place of its own."""
 
@@ -149,6 +133,7 @@ class _Worlds:
         self._wired = any(fault.wire for fault in faults)
         self._forked = Fault.KILL in faults and not self._wired
         self.budget = _BUDGET_FOR_CONTROL
+        self.usual: frozenset[str] | None = None
         if story.store is not None and backend is not None:
             message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
             raise SweepError(message)
@@ -175,7 +160,7 @@ class _Worlds:
         if forked and wired:
             message = f"{plan} kills a child process and faults the connections of this one; order one after the other"
             raise SweepError(message)
-        self._open = World(self.story, self._backend, self.budget, forked=forked, wired=wired)
+        self._open = World(self.story, self._backend, self.budget, forked=forked, wired=wired, usual=self.usual)
         return self._open
 
 
@@ -226,7 +211,10 @@ class _Sweep:
         if pattern is not None:
             self._report.restricted = f"at {pattern}"
         for fault in sorted(self._order.faults, key=_KINDS.index):
-            struck = [p for p in points if fault.strikes(p.when, sends=p in self._control.sending)]
+            control = self._control
+            struck = [
+                p for p in points if fault.strikes(p.when, sends=p in control.sending, writes=p in control.writing)
+            ]
             yield from (Step(point, fault) for point in struck)
 
     def _recoveries(self, outcome: Outcome) -> None:

@@ -31,7 +31,7 @@ def summary(report: SweepReport) -> str:
         verdict = "1 finding"
     only = f", only {report.restricted}" if report.restricted else ""
     if report.inapplicable:
-        only += f", not {'+'.join(report.inapplicable)} (a store on files has no connection to lose)"
+        only += f", not {' and not '.join(report.inapplicable)}"
     return (
         f"{report.story}: {len(report.rows)} boundaries, {'+'.join(report.faults)} before and after{only}: "
         f"{tried}{pairs}, {report.lifetimes:,} lifetimes, {verdict}"
