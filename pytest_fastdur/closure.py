@@ -15,10 +15,11 @@ from fastdur.errors import StoreError
 from pytest_fastdur.faults import Fault, FaultPlan, Point, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_fastdur.control import Control
     from pytest_fastdur.observers import Event, Watch
+    from pytest_fastdur.verdicts import Violation
     from pytest_fastdur.world import World
 
 Key = tuple[object, ...]
@@ -56,9 +57,13 @@ def outside_of(world: World, control: Control) -> Key:
 class Closure:
     """The search: the states that are known, and the histories that lead to those that nobody has carried on yet."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: Control, *, ends_early: int = 2) -> None:
+        self.ends_early = ends_early
+        """After how many faults a history ends where it comes to a state that was carried on before."""
         self._control = control
-        self._explored: set[Key] = set()
+        self._explored: dict[Key, Violation | None] = {}
+        """The states that were carried on, and what was found then."""
+        self._entered: list[Key] = []
         self._seen: set[Key] = set()
         self._todo: deque[tuple[FaultPlan, Key | None]] = deque()
         self._found: list[tuple[FaultPlan, Key | None]] = []
@@ -85,15 +90,25 @@ class Closure:
         outside = outside_of(world, self._control)
         key = (world.state.canonical, outside)
         self._seen.add(key)
+        self._entered.append(key)
         if key in self._explored:
             return None
-        self._explored.add(key)
+        self._explored[key] = None
         return _Watching(self, world, plan, label, outside).look
 
-    def close(self, *, ok: bool) -> None:
+    def known(self) -> Iterator[Violation]:
+        """What was found when the state that was entered last was carried on before."""
+        found = self._explored[self._entered[-1]]
+        if found is not None:
+            yield found
+
+    def close(self, violation: Violation | None) -> None:
         """A history is over. What follows from one that broke a promise says nothing new."""
-        self._todo += self._found if ok else []
-        self._found = []
+        if violation is None:
+            self._todo += self._found
+        for key in self._entered:
+            self._explored[key] = self._explored[key] or violation
+        self._found, self._entered = [], []
 
     def meet(self, key: Key, plan: FaultPlan, *, lost: bool) -> None:
         """A state that a crash would leave, and the plan that crashes there."""

@@ -24,6 +24,8 @@ class Control:
     """The uninterrupted run."""
 
     points: list[Point]
+    kinds: dict[str, Point]
+    """The first instant of each kind of boundary, before and after."""
     sending: frozenset[Point]
     """The instants that are followed by a statement to the server, where a proxy looked on."""
     writing: frozenset[Point]
@@ -124,8 +126,12 @@ def _played(story: Story, world: World) -> Control:
         message = f"the story breaks a promise without any fault: {what}"
         raise ControlError(message)
     events = [(life.call.label, event) for life in world.lifetimes for event in life.events]
+    kinds: dict[str, Point] = {}
+    for label, event in events:
+        kinds.setdefault(f"{event.when} {event.kind}", Point(label, event.when, event.name))
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
+        kinds,
         frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
         frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
         world.state,

@@ -135,6 +135,7 @@ class CrashSweep:
             None if budget is None else int(budget),
             None if seed is None else int(seed),
             token,
+            hasattr(os, "fork"),
             self._known(token),
         )
 

@@ -46,15 +46,23 @@ class Outcome:
 def play(world: World, plan: FaultPlan, control: Control, closure: Closure | None = None) -> Outcome:
     """Live through a plan until the run has ended or cannot go on, with the faults gone after the last of them.
 
-    A `closure` watches the lifetimes after the last fault. After more faults than one, a history ends early where it
-    comes to a state that was carried on before.
+    A `closure` watches the lifetimes after the last fault, and may end a history early that comes to a state which was
+    carried on before.
     """
     history = _History(world, plan, control, closure)
     history.live()
     outcome = history.outcome()
     if closure is not None:
-        closure.close(ok=outcome.violation is None)
+        closure.close(outcome.violation)
     return outcome
+
+
+def until_struck(world: World, plan: FaultPlan) -> None:
+    """Live through a plan until its last fault has struck, or nothing leads on."""
+    waiting = {step.point.lifetime for step in plan.steps}
+    while waiting and (call := world.next_call()) is not None:
+        world.live(call, plan.of(call.label))
+        waiting.discard(call.label)
 
 
 class _History:
@@ -91,11 +99,16 @@ class _History:
             if self._closure is not None and not (self._waiting or self._known):
                 look = self._closure.enter(self._world, self._plan, call.label)
                 self._known = look is None
-            if self._known and len(self._plan.steps) > 1 and not (self._found or self._world.violations):
-                self._early = True
-                return
+                if self._known and self._may_end_early(self._closure):
+                    self._early = True
+                    self._found += self._closure.known()
+                    return
             lifetime = self._world.live(call, steps, look)
             goes_on = self._faulted(lifetime, steps) if steps else self._healed(lifetime)
+
+    def _may_end_early(self, closure: Closure) -> bool:
+        enough = len(self._plan.steps) >= closure.ends_early
+        return enough and not (self._found or self._world.violations)
 
     def _faulted(self, lifetime: Lifetime, steps: Sequence[Step]) -> bool:
         self._waiting.discard(lifetime.call.label)

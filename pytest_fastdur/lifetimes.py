@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,22 +15,18 @@ from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
 from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
 from pytest_fastdur import strikes
-from pytest_fastdur.faults import Fault, SweepError
-from pytest_fastdur.forked import BROKEN, in_child
+from pytest_fastdur.faults import SweepError
 from pytest_fastdur.leaks import Held
 from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import TracebackType
 
     from fastdur._runner import Runner
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Resume, RunResult
-    from pytest_fastdur.faults import Step
     from pytest_fastdur.story import Story
-    from pytest_fastdur.wire import Wire
 
 Open = Callable[[], "Checkpointer"]
 """How a process opens the store of its history."""
@@ -121,37 +116,14 @@ def live(
     story: Story,
     open_: Open,
     call: Call,
-    steps: Sequence[Step],
-    budget: int,
+    watch: Watch,
     *,
-    forked: bool,
-    wire: Wire | None = None,
-    look: Callable[[Watch], None] | None = None,
-    frozen: Callable[[Watch], None] | None = None,
-    usual: frozenset[str] = frozenset(),
+    faulty: bool = False,
 ) -> Lifetime:
-    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
+    """Play one lifetime in this process: then whatever it holds is dropped as if the process had died.
 
-    With `wire`, which the store must be reached through, it is played here. `look` is called here at each boundary,
-    before a fault strikes, `frozen` while the process stands still. `usual` are the kinds of leaks not to look for.
+    With `faulty` the connections to its SQLite file can be faulted.
     """
-    if forked:
-        return _in_child(story, open_, call, steps, budget)
-    watch = Watch(story.execution_id, steps, budget, look=look, wire=wire)
-    watch.frozen, watch.usual = frozen, usual
-    return _here(story, open_, call, watch, faulty=any(step.fault.file for step in steps))
-
-
-def digest_of_values(output: object, state: object) -> str:
-    """A digest of what a run returned; values that cannot be stored cannot have been returned."""
-    try:
-        text = json.dumps(freeze([output, state], "result"), sort_keys=True)
-    except NotStorable as error:
-        text = str(error)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _here(story: Story, open_: Open, call: Call, watch: Watch, *, faulty: bool = False) -> Lifetime:
     store = watch.store = open_()
     held = None if watch.wired else Held.now(store.location)  # a proxy ends its connections when it likes
     if faulty:
@@ -170,6 +142,15 @@ def _here(story: Story, open_: Open, call: Call, watch: Watch, *, faulty: bool =
     if held is not None and lifetime.how in ("completed", "paused", "raised"):
         lifetime.left = held.left(store.location, watch.usual)
     return lifetime
+
+
+def digest_of_values(output: object, state: object) -> str:
+    """A digest of what a run returned; values that cannot be stored cannot have been returned."""
+    try:
+        text = json.dumps(freeze([output, state], "result"), sort_keys=True)
+    except NotStorable as error:
+        text = str(error)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _built(story: Story, store: Checkpointer) -> Runner:
@@ -267,26 +248,3 @@ def _give_up(store: Checkpointer, *, crashed: bool) -> None:
         store.close()
     elif isinstance(store, Store):
         Store.close(store)
-
-
-def _in_child(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int) -> Lifetime:
-    def work(send: Callable[[bytes], None]) -> None:
-        def announce(watch: Watch) -> None:
-            dying = Lifetime(call, "killed", watch.events, [str(step) for step in watch.struck])
-            send(json.dumps(dying.plain()).encode())
-
-        lifetime = _here(story, open_, call, Watch(story.execution_id, steps, budget, announce))
-        send(json.dumps(lifetime.plain()).encode())
-
-    death = in_child(work)
-    if death.status == 0 or death.signal == signal.SIGKILL:
-        kills = any(step.fault is Fault.KILL for step in steps)
-        if death.message and (death.status == 0 or kills):
-            return Lifetime.of(call, json.loads(death.message))
-    error = str(death)
-    if death.message and death.signal is None:
-        text = death.message.decode("utf-8", "replace")
-        error = f"{error}, {text}" if death.status >> 8 == BROKEN else f"{error} after its end"
-    if "SweepError" in error:
-        raise SweepError(error.rstrip().rpartition("SweepError: ")[2])
-    return Lifetime(call, "died", error=error)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
 from pytest_fastdur.backends import Files
+from pytest_fastdur.children import Children
 from pytest_fastdur.closure import Closure
 from pytest_fastdur.control import ControlError, controlled, limits_of
-from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
+from pytest_fastdur.faults import Fault, FaultPlan, Point, Step, SweepError, check_digest, faults_named, parse_token
 from pytest_fastdur.forked import require_fork
-from pytest_fastdur.history import play
+from pytest_fastdur.history import Outcome, play, until_struck
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
 from pytest_fastdur.story import Story
+from pytest_fastdur.verdicts import Verdict, Violation
 from pytest_fastdur.world import World
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
-    from pytest_fastdur.history import Outcome
+    from pytest_fastdur.durable import DurableState
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
@@ -45,6 +48,8 @@ class Order:
     budget: int | None = None
     seed: int | None = None
     replay: str | None = None
+    sample: bool = False
+    """Whether a few real kills, one for each kind of boundary, are compared with the crashes that are played."""
     known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
 
@@ -132,6 +137,7 @@ class _Worlds:
         self.story = story
         self._wired = any(fault.wire for fault in faults)
         self._forked = Fault.KILL in faults and not self._wired
+        self._children: Children | None = None
         self.budget = _BUDGET_FOR_CONTROL
         self.usual: frozenset[str] | None = None
         if story.store is not None and backend is not None:
@@ -149,6 +155,8 @@ class _Worlds:
         """Leave nothing."""
         if self._open is not None:
             self._open.close()
+        if self._children is not None:
+            self._children.__exit__()
         self._backend.__exit__()
 
     def fresh(self, plan: FaultPlan | None = None) -> World:
@@ -160,8 +168,15 @@ class _Worlds:
         if forked and wired:
             message = f"{plan} kills a child process and faults the connections of this one; order one after the other"
             raise SweepError(message)
-        self._open = World(self.story, self._backend, self.budget, forked=forked, wired=wired, usual=self.usual)
+        children = self._served() if forked else None
+        self._open = World(self.story, self._backend, self.budget, children=children, wired=wired, usual=self.usual)
         return self._open
+
+    def _served(self) -> Children:
+        """The children of the story; their server is started when the first one is needed."""
+        if self._children is None:
+            self._children = Children(self.story, self._backend).__enter__()
+        return self._children
 
 
 class _Sweep:
@@ -173,6 +188,10 @@ class _Sweep:
         self._causes: dict[tuple[str, str], Finding] = {}
         crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
         self._closure = Closure(control) if crashes else None
+        self._left: dict[Point, DurableState] = {}
+        """What a played crash at a point has left."""
+        self._killed = Closure(control, ends_early=1)
+        """The states that real kills have left: a fresh process carries each on once."""
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
@@ -188,6 +207,24 @@ class _Sweep:
                 self._recoveries(outcome)
         if self._closure is not None:
             self._close(self._closure)
+            if self._order.sample and self._order.at is None and not self._report.findings:
+                self._tie()
+
+    def _tie(self) -> None:
+        """Kill a real process once at each kind of boundary: it must leave what the played crash there has left."""
+        for point in self._control.kinds.values():
+            plan = FaultPlan((Step(point, Fault.KILL),))
+            with closing(self._worlds.fresh(plan)) as world:
+                until_struck(world, plan)
+                self._report.sampled += 1
+                played, left = self._left.get(point), world.state
+                if played is not None and played.canonical != left.canonical:
+                    change = _change(played.lines, left.lines)
+                    what = f"a real kill leaves something else than the played crash: {'; '.join(change)}"
+                    found = Violation(Verdict.DIED_OTHERWISE, what)
+                    self._enter(
+                        Outcome(plan, found, handled=False, struck=left, lifetimes=world.lifetimes, recovery=[])
+                    )
 
     def _close(self, closure: Closure) -> None:
         """Crash in the recoveries, and in theirs, as long as that leads to a state that nobody has carried on."""
@@ -234,10 +271,17 @@ class _Sweep:
         return self._report.points + more >= (_MOST if self._order.budget is None else self._order.budget)
 
     def _try(self, plan: FaultPlan) -> Outcome:
-        crash = all(step.fault is Fault.CRASH for step in plan.steps)
-        outcome = self._play(plan, self._closure if crash else None)
+        outcome = self._play(plan, self._closure_for(plan))
+        if plan.steps[0].fault is Fault.CRASH:
+            self._left.setdefault(plan.steps[0].point, outcome.struck)
         self._report.points += 1
         return outcome
+
+    def _closure_for(self, plan: FaultPlan) -> Closure | None:
+        faults = {step.fault for step in plan.steps}
+        if faults == {Fault.CRASH}:
+            return self._closure
+        return self._killed if faults == {Fault.KILL} and self._order.depth is None else None
 
     def _play(self, plan: FaultPlan, closure: Closure | None) -> Outcome:
         world = self._worlds.fresh(plan)

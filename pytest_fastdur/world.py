@@ -10,10 +10,12 @@ from fastdur._runs import list_unknown, resolve_unknown
 from fastdur.errors import NotHappened, StoreError
 from fastdur.records import Happened
 from pytest_fastdur import invariants
+from pytest_fastdur.children import Life
 from pytest_fastdur.durable import DurableState
 from pytest_fastdur.faults import Fault
 from pytest_fastdur.leaks import kind_of, left_locked
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
+from pytest_fastdur.observers import Watch
 from pytest_fastdur.verdicts import Verdict, Violation
 from pytest_fastdur.zombies import Zombie
 
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
+    from pytest_fastdur.children import Children
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
-    from pytest_fastdur.observers import Event, Watch
+    from pytest_fastdur.observers import Event
     from pytest_fastdur.story import Story
 
 NOTHING = DurableState(None)
@@ -40,7 +43,7 @@ class World:
         backend: Backend,
         budget: int,
         *,
-        forked: bool,
+        children: Children | None = None,
         wired: bool = False,
         usual: frozenset[str] | None = None,
     ) -> None:
@@ -51,7 +54,8 @@ class World:
         self.states: list[DurableState] = []
         self.asked: dict[str, Call] = {}
         self._budget = budget
-        self._forked = forked
+        self._children = children
+        self._history = 0 if children is None else children.begin()
         self._closed = False
         self._backend = backend
         self._store = backend.open(self.place)
@@ -149,18 +153,16 @@ class World:
         if self.story.ledger is not None:
             self.story.ledger.lifetime = len(self.lifetimes)
         zombie = Zombie(self, call) if any(step.fault is Fault.ZOMBIE for step in steps) else None
-        lifetime = live(
-            self.story,
-            partial(self._open, self.place, later=lease_is_over),
-            call,
-            steps,
-            self._budget,
-            forked=self._forked,
-            wire=self._wire,
-            look=look,
-            frozen=None if zombie is None else zombie.freeze,
-            usual=self.usual or frozenset(),
-        )
+        if self._children is not None:
+            lifetime = self._children.live(
+                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget)
+            )
+        else:
+            watch = Watch(self.story.execution_id, steps, self._budget, look=look, wire=self._wire)
+            watch.usual = self.usual or frozenset()
+            watch.frozen = None if zombie is None else zombie.freeze
+            open_ = partial(self._open, self.place, later=lease_is_over)
+            lifetime = live(self.story, open_, call, watch, faulty=any(step.fault.file for step in steps))
         if any(step.fault in (Fault.TICK_ON, Fault.TICK_BACK) for step in steps):
             self._clock = lifetime.clock
         if zombie is not None and zombie.frozen:

@@ -43,7 +43,8 @@ def closure_line(report: SweepReport) -> str:
     tried = f"{report.instants:,} crashes of recoveries, from {report.states:,} durable states"
     if not report.closed:
         return f"more crashes: {tried}, CUT OFF before all were tried"
-    return f"any number of crashes: {tried}, none left"
+    kills = f"; {report.sampled} real kills leave the same" if report.sampled else ""
+    return f"any number of crashes: {tried}, none left{kills}"
 
 
 def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) -> Iterator[str]:

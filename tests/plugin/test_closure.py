@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from fastdur import Chain
 from pytest_fastdur.backends import Memory, Schemas
-from pytest_fastdur.sweep import Story, explore
+from pytest_fastdur.sweep import Order, Story, carry_out, explore
 from tests.plugin import stories
 
 
@@ -114,3 +116,44 @@ def test_rows_that_a_recovery_acknowledges_and_does_not_write_are_found(ledger):
     report = explore(stories.refund(ledger, store=Lazy))
     assert {finding.code for finding in report.findings} == {"FD02"}
     assert report.findings[0].token.count("=crash") == 2
+
+
+def test_real_kills_leave_what_played_crashes_leave(ledger):
+    order = Order(sample=True)
+    report = carry_out(plain_refund(ledger), order)
+    assert report.ok, report.render()
+    assert report.sampled == 16  # before and after of eight kinds of boundary
+    assert "; 16 real kills leave the same" in " ".join(report.render().split())
+
+
+def test_a_played_crash_that_leaves_something_else_than_a_real_kill_is_found(ledger):
+    """What is in memory is gone with a process, and stays where its death is played."""
+    drafts = []
+
+    def check(state):
+        drafts.append(1)
+        return {"drafts": len(drafts)}
+
+    story = plain_refund(ledger, nodes={"check": check}, fresh=drafts.clear)
+    report = carry_out(story, Order(at="after append check"))
+    assert report.ok
+    drafted = plain_refund(ledger, nodes={"check": lambda state: {"pid": os.getpid()}})
+    report = carry_out(drafted, Order(sample=True))
+    assert {finding.code for finding in report.findings} == {"FD17"}
+    assert "a real kill leaves something else than the played crash: - row 1: check node" in report.findings[0].what
+
+
+def test_a_kill_sweep_carries_each_state_on_once_and_kills_at_every_point(ledger):
+    report = explore(plain_refund(ledger), "kill")
+    assert report.ok, report.render()
+    assert report.points == 2 * len(report.rows)
+    whole = explore(plain_refund(ledger), "kill", depth=1)
+    assert whole.ok
+    assert report.lifetimes < whole.lifetimes
+
+
+def test_a_state_that_was_carried_on_badly_is_red_at_every_kill_that_leaves_it(ledger):
+    story = plain_refund(ledger, pay=stories.charging(ledger, keyed=False))
+    short, whole = explore(story, "kill"), explore(story, "kill", depth=1)
+    assert short.cells == whole.cells
+    assert "FD07" in short.cells.values()
