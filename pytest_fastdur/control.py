@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.differences import row_differences, steps_of
+from pytest_fastdur.evidence import End
 from pytest_fastdur.faults import Point, SweepError, digest_of
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ class Control:
     writing: frozenset[Point]
     """The instants that are followed by a write to the store."""
     state: DurableState
-    path: list[tuple[str, str, str]]
     tallies: Mapping[str, Tally]
     counted: Mapping[str, int]
     questions: int
@@ -41,6 +42,11 @@ class Control:
     """Whether it runs on an event loop."""
     left: frozenset[str]
     """The kinds of what its lifetimes leave open, threads or files: no leak of such a kind can be judged."""
+
+    @cached_property
+    def end(self) -> End:
+        """How it ends."""
+        return End.of(self.state)
 
     @property
     def boundaries(self) -> list[str]:
@@ -135,7 +141,6 @@ def _played(story: Story, world: World) -> Control:
         frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
         frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
         world.state,
-        path_of(world.state.run),
         {} if story.ledger is None else story.ledger.tallies(),
         story.counted(),
         sum(life.how == "paused" for life in world.lifetimes),
@@ -161,13 +166,13 @@ def _check_effects(story: Story, control: Control) -> None:
 
 def _differences(first: Control, second: Control) -> Iterator[str]:
     yield from _effects(first, second)
-    yield from path_differences(first.path, second.path, ("the first run", "the second"))
-    for place, (one, other) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
-        if one != other:
-            yield f"boundary {place} is {one!r} in the first run and {other!r} in the second"
+    one, other = (steps_of(control.state.run) for control in (first, second))
+    yield from row_differences(one, other, ("the first run", "the second"))
+    for place, (was, now) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
+        if was != now:
+            yield f"boundary {place} is {was!r} in the first run and {now!r} in the second"
     if len(first.boundaries) != len(second.boundaries):
         yield f"the first run passes {len(first.boundaries)} boundaries and the second {len(second.boundaries)}"
-    yield from value_differences(first.state.run, second.state.run, ("the first run", "the second"))
 
 
 def _effects(first: Control, second: Control) -> Iterator[str]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.differences import row_differences
 from pytest_fastdur.faults import Fault
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator
 
-    from pytest_fastdur.control import Control
+    from pytest_fastdur.evidence import Count, End, Evidence, Witnessed
     from pytest_fastdur.faults import Step
-    from pytest_fastdur.ledger import Tally
     from pytest_fastdur.lifetimes import Lifetime
     from pytest_fastdur.observers import Event
-    from pytest_fastdur.world import World
 
+_ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
+"""What a story may do when it deals with an error itself: go another way."""
 _MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
 """By these a call may end, with the documented error; or it goes on."""
 _UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
@@ -111,14 +110,6 @@ def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Vio
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} {lifetime.how} without a fault: {lifetime.error}")
 
 
-def healed_in_time(healing: Sequence[Lifetime], control: Control) -> Iterator[Violation]:
-    """Whether a run needed no more lifetimes than one, and one for each question. Those that raise are judged alone."""
-    needed = sum(lifetime.how in ("completed", "paused") for lifetime in healing)
-    if needed > control.questions + 1:
-        what = f"the recovery took {needed} lifetimes; with {control.questions} questions {control.questions + 1} do"
-        yield Violation(Verdict.HANG, what)
-
-
 def refused(lifetime: Lifetime, status: str | None) -> bool:
     """Whether a call was turned down: it raised one of fastdur's errors, and not because the run failed in it."""
     return lifetime.how == "raised" and lifetime.documented and status != "failed"
@@ -129,30 +120,75 @@ def in_doubt(lifetime: Lifetime) -> bool:
     return lifetime.how == "raised" and (lifetime.error or "").startswith("EffectUnknown:")
 
 
-def compared(world: World, control: Control) -> Iterator[Violation]:
-    """Whether effects, way and values of a history are those of the uninterrupted run."""
-    yield from world.repeats()
-    tallies = {} if world.story.ledger is None else world.story.ledger.tallies()
-    counted = world.story.counted()
-    for name in {**control.tallies, **control.counted, **tallies, **counted}:
-        mode = world.story.effects.get(name, "exactly-once")
-        if name in counted or name in control.counted:
-            seen = (control.counted.get(name, 0), counted.get(name, 0))
-        else:
-            seen = _counts(control.tallies.get(name), tallies.get(name), mode, world.once)
-        yield from _effect(name, mode, seen, finished=world.status == "completed")
-    if world.status == "completed":
-        yield from _outcome(world, control)
+def of_lifetime(seen: Witnessed) -> Iterator[Violation]:
+    """What one lifetime has done wrong."""
+    lifetime, status = seen.lifetime, seen.status
+    for step in () if seen.ordered is None else seen.ordered.steps:
+        yield from struck_as_ordered(lifetime, step)
+        if step.fault is Fault.RAISE:
+            yield from raised_as_ordered(lifetime, step, status)
+    if seen.changed:
+        yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} was refused and changed the store")
+    if seen.role in ("healed", "refused"):
+        yield from healed_as_documented(lifetime, status)
 
 
-def _counts(reference: Tally | None, tally: Tally | None, mode: str, once: AbstractSet[str]) -> tuple[int, int]:
-    if mode == "exactly-once":
-        return (reference.seen_once(once) if reference else 0), (tally.seen_once(once) if tally else 0)
-    return (reference.entered if reference else 0), (tally.entered if tally else 0)
+def of_history(evidence: Evidence, reference: End) -> Iterator[Violation]:
+    """Everything that a history has done wrong, against the uninterrupted run."""
+    yield from evidence.seen
+    for seen in evidence.witnessed:
+        yield from of_lifetime(seen)
+    yield from _never_begun(evidence)
+    yield from _healed_in_time(evidence)
+    if not evidence.complete:
+        return
+    if evidence.asks:  # an answer would lead on, only nobody has one
+        yield Violation(Verdict.DIVERGED, evidence.asks)
+    else:
+        yield from _unfinished(evidence)
+    finished = evidence.end.status == "completed"
+    for name, count in evidence.counts.items():
+        yield from _effect(name, count, finished=finished)
+    if finished:
+        yield from _outcome(evidence.end, reference)
 
 
-def _effect(name: str, mode: str, seen: tuple[int, int], *, finished: bool) -> Iterator[Violation]:
-    usual, here = seen
+def is_handled(evidence: Evidence) -> bool:
+    """Whether the story itself has dealt with an error that was raised, and may have gone another way."""
+    return any(
+        step.fault is Fault.RAISE and seen.lifetime.how in ("completed", "paused")
+        for seen in evidence.witnessed
+        for step in (() if seen.ordered is None else seen.ordered.steps)
+    )
+
+
+def worst(evidence: Evidence, reference: End) -> Violation | None:
+    """The violation that counts: the first code there is."""
+    forgiven = _ANOTHER_WAY if is_handled(evidence) else frozenset[Verdict]()
+    found = [each for each in of_history(evidence, reference) if each.verdict not in forgiven or each in evidence.seen]
+    return min(found, key=lambda each: each.verdict.value, default=None)
+
+
+def _never_begun(evidence: Evidence) -> Iterator[Violation]:
+    begun = {seen.lifetime.call.label for seen in evidence.witnessed}
+    for step in evidence.plan.steps:
+        if step.point.lifetime not in begun:
+            what = f"there was no lifetime {step.point.lifetime} to reach {step.point} in"
+            yield Violation(Verdict.NEVER_REACHED, what)
+
+
+def _healed_in_time(evidence: Evidence) -> Iterator[Violation]:
+    """Whether a run needed no more lifetimes than one, and one for each question. Those that raise are judged alone."""
+    last = max((n for n, seen in enumerate(evidence.witnessed) if seen.role == "faulted"), default=-1)
+    healing = [seen.lifetime.how for seen in evidence.witnessed[last + 1 :]]
+    needed, enough = sum(how in ("completed", "paused") for how in healing), evidence.questions + 1
+    if needed > enough:
+        what = f"the recovery took {needed} lifetimes; with {evidence.questions} questions {enough} do"
+        yield Violation(Verdict.HANG, what)
+
+
+def _effect(name: str, count: Count, *, finished: bool) -> Iterator[Violation]:
+    here, usual, mode = count.here, count.usual, count.mode
     what = f"{name!r} happened {_times(here)}, in the uninterrupted run {_times(usual)} (declared {mode})"
     if here > usual and mode != "at-least-once":
         yield Violation(Verdict.EFFECT_REPEATED, what)
@@ -164,26 +200,25 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _outcome(world: World, control: Control) -> Iterator[Violation]:
-    run = world.state.run
-    path = path_of(run)
-    ways = list(path_differences(control.path, path, _NAMES))
-    for what in ways or value_differences(control.state.run, run, _NAMES):
+def _outcome(end: End, reference: End) -> Iterator[Violation]:
+    for what in row_differences(reference.rows, end.rows, _NAMES):
         yield Violation(Verdict.DIVERGED, what)
-    others, usual = len(world.state.others), len(control.state.others)
-    if others != usual:
-        yield Violation(Verdict.DIVERGED, f"{others} other runs were started, in the uninterrupted run {usual}")
+    if end.others != reference.others:
+        what = f"{end.others} other runs were started, in the uninterrupted run {reference.others}"
+        yield Violation(Verdict.DIVERGED, what)
 
 
-def unfinished(world: World, tried: list[Lifetime]) -> Iterator[Violation]:
+def _unfinished(evidence: Evidence) -> Iterator[Violation]:
     """A run that has not completed although nothing hinders it any more."""
-    if world.status == "completed":
+    status = evidence.end.status
+    if status == "completed" or not evidence.witnessed:
         return
-    last = world.lifetimes[-1]
+    last = evidence.witnessed[-1].lifetime
     if last.how in ("hung", "died"):
         return  # that is the finding; what a call that had ended would have said is not known
-    if world.status == "failed" and last.how == "raised":
+    if status == "failed" and last.how == "raised":
         yield Violation(Verdict.DIVERGED, f"the recovered run fails: {last.error}")
         return
+    tried = [seen.lifetime for seen in evidence.witnessed if seen.role == "refused"]
     said = "; ".join(f"{life.call} -> {life.error or life.how}" for life in tried) or "it never ends"
-    yield Violation(Verdict.STRANDED, f"the run is {world.status}; {said}")
+    yield Violation(Verdict.STRANDED, f"the run is {status}; {said}")

@@ -14,6 +14,7 @@ from fastdur._codec import freeze
 from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
 from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
+from fastdur.records import Resume
 from pytest_fastdur import strikes
 from pytest_fastdur.faults import SweepError
 from pytest_fastdur.leaks import Held
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from fastdur._runner import Runner
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Resume, RunResult
+    from fastdur.records import RunResult
     from pytest_fastdur.story import Story
 
 Open = Callable[[], "Checkpointer"]
@@ -41,6 +42,17 @@ class Call:
     label: str
     kind: Literal["start", "resume"]
     answer: Resume | None = None
+
+    def plain(self) -> list[Any]:
+        """As JSON keeps it, without what came with the answer."""
+        answer = None if self.answer is None else [self.answer.approved, self.answer.interrupt_id]
+        return [self.label, self.kind, answer]
+
+    @staticmethod
+    def of(plain: list[Any]) -> Call:
+        """The call that `plain` was made from."""
+        label, kind, answer = plain
+        return Call(label, kind, None if answer is None else Resume(answer[0], {}, answer[1]))
 
     def __str__(self) -> str:
         """As people write it."""

@@ -12,6 +12,7 @@ from pytest_fastdur.backends import Files
 from pytest_fastdur.children import Children
 from pytest_fastdur.closure import Closure
 from pytest_fastdur.control import ControlError, controlled, limits_of
+from pytest_fastdur.evidence import Evidence
 from pytest_fastdur.faults import Fault, FaultPlan, Point, Step, SweepError, check_digest, faults_named, parse_token
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
@@ -222,9 +223,9 @@ class _Sweep:
                     change = _change(played.lines, left.lines)
                     what = f"a real kill leaves something else than the played crash: {'; '.join(change)}"
                     found = Violation(Verdict.DIED_OTHERWISE, what)
-                    self._enter(
-                        Outcome(plan, found, handled=False, struck=left, lifetimes=world.lifetimes, recovery=[])
-                    )
+                    evidence = Evidence(plan, self._control.questions, self._control.end, complete=False, seen=(found,))
+                    lived = world.lifetimes
+                    self._enter(Outcome(evidence, found, handled=False, struck=left, lifetimes=lived, recovery=[]))
 
     def _close(self, closure: Closure) -> None:
         """Crash in the recoveries, and in theirs, as long as that leads to a state that nobody has carried on."""
