@@ -26,6 +26,8 @@ TABLES = ("checkpoints", "pending_interrupts", "idempotency_cache", "starts", "e
 class Backend(Protocol):
     """Makes places for stores, and opens them: any number of times, as processes come and go."""
 
+    name: str
+    """As `--fastdur-backends` calls it."""
     served: bool
     """Whether a server keeps them, with a connection in between."""
     shared: bool
@@ -72,7 +74,7 @@ class Files:
     With `reuse` a file that is given back is emptied row by row and given out again: making one takes longer.
     """
 
-    served, shared = False, True
+    name, served, shared = "sqlite", False, True
 
     def __init__(self, folder: str | None = None, *, reuse: bool = False) -> None:
         self._folder, self._stays = folder or "", folder is not None
@@ -135,7 +137,7 @@ class Memory:
     the object is gone with it.
     """
 
-    served, shared = False, False
+    name, served, shared = "memory", False, False
 
     def __init__(self) -> None:
         self._files: dict[str, SQLiteCheckpointer] = {}
@@ -201,7 +203,7 @@ class _InMemory(SQLiteCheckpointer):
 class Schemas:
     """A schema for each history, in the database of this worker."""
 
-    served, shared = True, True
+    name, served, shared = "postgres", True, True
 
     def __init__(self, stores: PostgresStores) -> None:
         self._stores = stores

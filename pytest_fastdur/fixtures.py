@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
 from pytest_fastdur.faults import SweepError, faults_named
-from pytest_fastdur.plugin import SWEEPS, option
+from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
-from pytest_fastdur.sweep import Order, carry_out
+from pytest_fastdur.sweep import Order, Recorded, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -100,12 +102,15 @@ class CrashSweep:
             store,
         )
         given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+        recorded = Recorded() if option(self._item.config, "report") else None
         try:
-            report = carry_out(story, self._order(given), self._backend)
+            report = carry_out(story, self._order(given), self._backend, recorded)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         report.nodeid = self._item.nodeid
         self._keep(report)
+        if recorded is not None:
+            self._write(recorded, report)
         if not report.ok:
             pytest.fail(report.render(), pytrace=False)
         return report
@@ -147,6 +152,13 @@ class CrashSweep:
         digest = token.partition(":")[0].partition("-")[2]
         found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
         return {} if found is None else {digest: found}
+
+    def _write(self, recorded: Recorded, report: SweepReport) -> None:
+        """The histories of this sweep, into a file of this test: every worker writes its own."""
+        folder = report_folder(self._item.config)
+        name = sha256(self._item.nodeid.encode()).hexdigest()[:16]
+        with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines_of(recorded, report))
 
     def _keep(self, report: SweepReport) -> None:
         self._item.stash.setdefault(SWEEPS, []).append(report)

@@ -30,7 +30,6 @@ class Outcome:
 
     evidence: Evidence
     violation: Violation | None
-    handled: bool
     struck: DurableState
     lifetimes: list[Lifetime]
     recovery: list[Point]
@@ -44,9 +43,7 @@ class Outcome:
     @property
     def mark(self) -> str:
         """What stands in the matrix."""
-        if self.violation is not None:
-            return self.violation.verdict.code
-        return "alt" if self.handled else "ok"
+        return judge.mark(self.evidence, self.violation)
 
 
 def play(world: World, plan: FaultPlan, control: Control, closure: Closure | None = None) -> Outcome:
@@ -173,7 +170,7 @@ class _History:
             if fault.strikes(event.when, sends=event.sends, writes=event.writes)
         ]
         worst = judge.worst(evidence, self._control.end)
-        return Outcome(evidence, worst, judge.is_handled(evidence), self._struck, world.lifetimes, recovery)
+        return Outcome(evidence, worst, self._struck, world.lifetimes, recovery)
 
 
 def counts(world: World, control: Control) -> dict[str, Count]:

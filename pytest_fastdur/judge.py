@@ -169,6 +169,13 @@ def worst(evidence: Evidence, reference: End) -> Violation | None:
     return min(found, key=lambda each: each.verdict.value, default=None)
 
 
+def mark(evidence: Evidence, violation: Violation | None) -> str:
+    """What stands in the matrix: a code, `alt` where the story dealt with an error itself, `ok`."""
+    if violation is not None:
+        return violation.verdict.code
+    return "alt" if is_handled(evidence) else "ok"
+
+
 def _never_begun(evidence: Evidence) -> Iterator[Violation]:
     begun = {seen.lifetime.call.label for seen in evidence.witnessed}
     for step in evidence.plan.steps:

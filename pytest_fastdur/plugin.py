@@ -24,16 +24,23 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytest_fastdur.clauses",)
 
 _OPTIONS = {
-    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill, drop, lost-commit, lost-answer (crash)"),
+    "faults": (
+        "LIST",
+        "kinds of fault, comma separated: crash (if none is given), kill, raise, cancel, zombie, … (see the docs)",
+    ),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
-    "backends": ("LIST", "stores that `checkpointer` and `crash_sweep` use: sqlite, postgres (`checkpointer`: both)"),
+    "backends": (
+        "LIST",
+        "stores that `checkpointer` and `crash_sweep` use: sqlite, postgres, memory (`checkpointer`: the first two)",
+    ),
     "postgres-dsn": ("DSN", "the Postgres server for tests; a database for each worker is made there, and dropped"),
     "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
+    "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
-_CHOICES = {"backends": ("sqlite", "postgres"), "postgres": ("auto", "require", "off")}
+_CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
@@ -53,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
+    _begin_report(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if not given:
         return
@@ -82,9 +90,26 @@ def option(config: pytest.Config, name: str) -> str | None:
     return config.getoption(f"fastdur_{name}") or config.getini(f"fastdur_{name}") or None
 
 
+def report_folder(config: pytest.Config) -> Path:
+    """Where reports go: from the folder that pytest was started in."""
+    given = option(config, "report")
+    assert given is not None
+    return config.invocation_params.dir / given
+
+
+def _begin_report(config: pytest.Config) -> None:
+    """Take what an earlier run has written out of the folder."""
+    if option(config, "report") is None or hasattr(config, "workerinput"):
+        return
+    folder = report_folder(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.jsonl"):
+        old.unlink()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, so that a log tells what was ordered."""
-    hidden = ("faults", "postgres-dsn")  # a DSN may hold a password
+    hidden = ("faults", "report", "postgres-dsn")  # a DSN may hold a password
     given = [f"{name} {value}" for name in _OPTIONS if name not in hidden and (value := option(config, name))]
     faults = option(config, "faults") or "crash"
     return f"fastdur: {', '.join([f'faults {faults}', *given])}"
@@ -114,6 +139,17 @@ def sqlite_checkpointer(tmp_path: Path) -> Iterator[SQLiteCheckpointer]:
 
     with Stores(tmp_path) as stores:
         yield stores.fresh()
+
+
+@pytest.fixture
+def memory_checkpointer() -> Iterator[SQLiteCheckpointer]:
+    """Return an empty store in memory, closed at the end of the test."""
+    from contextlib import closing
+
+    from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+
+    with closing(SQLiteCheckpointer(":memory:")) as store:
+        yield store
 
 
 @pytest.fixture(scope="session")
@@ -153,8 +189,10 @@ def fastdur_place(fastdur_backend: str, request: pytest.FixtureRequest) -> Backe
     """Return where crashed histories are kept, None for files of their own."""
     if fastdur_backend == "sqlite":
         return None
-    from pytest_fastdur.backends import Schemas
+    from pytest_fastdur.backends import Memory, Schemas
 
+    if fastdur_backend == "memory":
+        return Memory()
     return Schemas(request.getfixturevalue("fastdur_postgres"))
 
 
@@ -235,6 +273,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not texts:
         return
+    if option(terminalreporter.config, "report") is not None:
+        from pytest_fastdur.report.page import write_page
+
+        terminalreporter.write_line(
+            f"fastdur: the histories are in {write_page(report_folder(terminalreporter.config))}"
+        )
     from pytest_fastdur.report.data import SweepReport
     from pytest_fastdur.report.terminal import summary_lines
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
     from pytest_fastdur.durable import DurableState
+    from pytest_fastdur.evidence import End
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
@@ -67,6 +68,14 @@ class Order:
             raise SweepError(message)
 
 
+@dataclass
+class Recorded:
+    """What was seen of a sweep: every history with its mark, and how the uninterrupted run ends."""
+
+    end: End | None = None
+    histories: list[tuple[Evidence, str]] = field(default_factory=list["tuple[Evidence, str]"])
+
+
 def explore(
     story: Story,
     faults: str | Iterable[str | Fault] = ("crash",),
@@ -101,13 +110,15 @@ def boundary_names(story: Story) -> list[str]:
         return controlled(story, worlds.fresh).boundaries
 
 
-def carry_out(story: Story, order: Order, backend: Backend | None = None) -> SweepReport:
-    """Carry out an order."""
+def carry_out(
+    story: Story, order: Order, backend: Backend | None = None, recorded: Recorded | None = None
+) -> SweepReport:
+    """Carry out an order; what is seen is kept in `recorded`."""
     digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
         require_fork()
-    report = SweepReport(story.name, [fault.value for fault in faults])
+    report = SweepReport(story.name, [fault.value for fault in faults], store=_name_of(story, backend))
     faults = possible(faults, on_the_store(story, backend), report)
     with _Worlds(story, backend, faults) as worlds:
         try:
@@ -122,6 +133,8 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
         sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
+        if recorded is not None:
+            recorded.end, sweep.recorded = control.end, recorded
         if plan is not None:
             check_digest(digest, control.boundaries, order.known.get(digest or ""))
             report.restricted = f"the replay of {order.replay}"
@@ -129,6 +142,10 @@ def carry_out(story: Story, order: Order, backend: Backend | None = None) -> Swe
         else:
             sweep.all()
     return report
+
+
+def _name_of(story: Story, backend: Backend | None) -> str:
+    return "a store of its own" if story.store is not None else "sqlite" if backend is None else backend.name
 
 
 class _Worlds:
@@ -185,6 +202,7 @@ class _Sweep:
 
     def __init__(self, worlds: _Worlds, control: Control, report: SweepReport, order: Order) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
+        self.recorded: Recorded | None = None
         self._good: list[str] = []
         self._causes: dict[tuple[str, str], Finding] = {}
         crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
@@ -225,7 +243,7 @@ class _Sweep:
                     found = Violation(Verdict.DIED_OTHERWISE, what)
                     evidence = Evidence(plan, self._control.questions, self._control.end, complete=False, seen=(found,))
                     lived = world.lifetimes
-                    self._enter(Outcome(evidence, found, handled=False, struck=left, lifetimes=lived, recovery=[]))
+                    self._enter(Outcome(evidence, found, struck=left, lifetimes=lived, recovery=[]))
 
     def _close(self, closure: Closure) -> None:
         """Crash in the recoveries, and in theirs, as long as that leads to a state that nobody has carried on."""
@@ -295,6 +313,8 @@ class _Sweep:
 
     def _enter(self, outcome: Outcome) -> None:
         """Into the matrix, at the first fault: the worst that came of it; and among the findings."""
+        if self.recorded is not None:
+            self.recorded.histories.append((outcome.evidence, outcome.mark))
         step = outcome.plan.steps[0]
         key = cell_key(step.point.lifetime, step.point.name, f"{step.fault.value} {step.point.when}")
         self._report.cells[key] = _worse(self._report.cells.get(key), outcome.mark)

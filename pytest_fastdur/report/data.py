@@ -70,6 +70,8 @@ class SweepReport:
     """What left points out: a pattern, a replay token."""
     inapplicable: list[str] = field(default_factory=list[str])
     """The faults that were ordered and do not exist on this store."""
+    store: str = "sqlite"
+    """Where the histories were kept."""
     nodeid: str | None = None
 
     @property
