@@ -64,8 +64,10 @@ def until_struck(world: World, plan: FaultPlan) -> None:
     """Live through a plan until its last fault has struck, or nothing leads on."""
     waiting = {step.point.lifetime for step in plan.steps}
     while waiting and (call := world.next_call()) is not None:
-        world.live(call, plan.of(call.label))
+        lifetime = world.live(call, plan.of(call.label))
         waiting.discard(call.label)
+        if lifetime.how not in ("completed", "paused"):
+            return
 
 
 class _History:

@@ -164,6 +164,11 @@ class _Worlds:
         self._backend = backend or Files(reuse=story.store is None)
         self._open: World | None = None
 
+    @property
+    def shared(self) -> bool:
+        """Whether another process can open what a history has stored."""
+        return self._backend.shared
+
     def __enter__(self) -> Self:
         """Begin."""
         self._backend.__enter__()
@@ -226,7 +231,8 @@ class _Sweep:
                 self._recoveries(outcome)
         if self._closure is not None:
             self._close(self._closure)
-            if self._order.sample and self._order.at is None and not self._report.findings:
+            sample = self._order.sample and self._worlds.shared
+            if sample and self._order.at is None and not self._report.findings:
                 self._tie()
 
     def _tie(self) -> None:

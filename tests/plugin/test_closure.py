@@ -157,3 +157,20 @@ def test_a_state_that_was_carried_on_badly_is_red_at_every_kill_that_leaves_it(l
     short, whole = explore(story, "kill"), explore(story, "kill", depth=1)
     assert short.cells == whole.cells
     assert "FD07" in short.cells.values()
+
+
+def test_a_store_that_no_other_process_can_open_has_no_kills_beside_it(ledger):
+    report = carry_out(plain_refund(ledger), Order(sample=True), Memory())
+    assert (report.ok, report.sampled) == (True, 0)
+
+
+def test_a_story_that_dies_by_itself_in_a_child_is_not_waited_for(ledger):
+    parent = os.getpid()
+
+    def check(state):
+        if os.getpid() != parent:
+            os._exit(3)
+        return {}
+
+    report = carry_out(plain_refund(ledger, nodes={"check": check}), Order(sample=True))
+    assert {finding.code for finding in report.findings} == {"FD17"}
