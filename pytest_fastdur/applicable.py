@@ -51,7 +51,7 @@ def in_the_story(control: Control) -> Callable[[Fault], Objection | None]:
 
 
 def possible(
-    faults: Sequence[Fault], objection: Callable[[Fault], Objection | None], report: SweepReport
+    faults: Sequence[Fault], objection: Callable[[Fault], Objection | None], report: SweepReport | None
 ) -> tuple[Fault, ...]:
     """The faults that nothing is against; the report says which were left out, and why.
 
@@ -64,6 +64,8 @@ def possible(
         what, why, way_out = next(iter(objections.values()))
         message = f"{names} strike {what}, and {why}; {way_out}"
         raise SweepError(message)
+    if report is None:
+        return left
     report.faults = [fault.value for fault in left]
     report.inapplicable += [f"{fault.value} ({why})" for fault, (_, why, _) in objections.items()]
     return left

@@ -133,6 +133,7 @@ class CrashSweep:
 
         budget, seed = chosen("budget"), chosen("seed")
         token = option(config, "replay")
+        kept = self._kept()
         return Order(
             faults_named(chosen("faults") or "crash"),
             chosen("at"),
@@ -141,17 +142,42 @@ class CrashSweep:
             None if seed is None else int(seed),
             token,
             hasattr(os, "fork"),
-            self._known(token),
+            kept,
+            self._found(),
+            self._known(*kept, *([] if token is None else [token])),
         )
 
-    def _known(self, token: str | None) -> dict[str, list[str]]:
-        """The list that a token was recorded on, where a run in this directory has kept it."""
+    def _kept(self) -> tuple[str, ...]:
+        """The tokens of the marks on the test."""
+        tokens: list[str] = []
+        for marker in self._item.iter_markers("fastdur_replay"):
+            if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
+                message = (
+                    "the marker fastdur_replay takes one token: fastdur_replay('fd1-7c4e:start/claim=crash after')"
+                )
+                raise SweepError(message)
+            tokens.append(marker.args[0])
+        return tuple(reversed(tokens))
+
+    def _found(self) -> tuple[str, ...]:
+        """The tokens that the last run in this directory has found by this test."""
         cache: Any = getattr(self._item.config, "cache", None)
-        if cache is None or token is None:
-            return {}
-        digest = token.partition(":")[0].partition("-")[2]
-        found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
-        return {} if found is None else {digest: found}
+        found: Any = None if cache is None else cache.get(self._place, None)
+        return tuple(found or ())
+
+    @property
+    def _place(self) -> str:
+        return f"fastdur/found/{sha256(self._item.nodeid.encode()).hexdigest()[:16]}"
+
+    def _known(self, *tokens: str) -> dict[str, list[str]]:
+        """The lists that tokens were recorded on, where a run in this directory has kept them."""
+        cache: Any = getattr(self._item.config, "cache", None)
+        known: dict[str, list[str]] = {}
+        for token in () if cache is None else tokens:
+            digest = token.partition(":")[0].partition("-")[2]
+            found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
+            known |= {} if found is None else {digest: found}
+        return known
 
     def _write(self, recorded: Recorded, report: SweepReport) -> None:
         """The histories of this sweep, into a file of this test: every worker writes its own."""
@@ -170,5 +196,9 @@ class CrashSweep:
             properties.append(("fastdur.verdict", finding.verdict))
             properties.append(("fastdur.replay", finding.token))
         cache: Any = getattr(self._item.config, "cache", None)
-        if cache is not None and report.findings:
+        if cache is None or report.restricted is not None:
+            return
+        if report.findings:
             cache.set(f"fastdur/boundaries/{report.digest}", report.boundaries)
+        if report.findings or self._found():
+            cache.set(self._place, [finding.token for finding in report.findings])

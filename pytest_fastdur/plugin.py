@@ -40,8 +40,10 @@ _OPTIONS = {
     "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
+PATCH = "fastdur-regressions.patch"
 _CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
 
@@ -55,11 +57,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         key = name.replace("-", "_")
         group.addoption(f"--fastdur-{name}", dest=f"fastdur_{key}", metavar=metavar, help=text)
         parser.addini(f"fastdur_{key}", text, default=None)
+    group.addoption(
+        "--fastdur-write-regressions",
+        action="store_true",
+        help=f"write what is found as marks on its tests into {PATCH}, a patch to apply",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _REPLAY_MARKER)
     _begin_report(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if not given:
@@ -282,6 +290,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     from pytest_fastdur.report.data import SweepReport
     from pytest_fastdur.report.terminal import summary_lines
 
+    if terminalreporter.config.getoption("fastdur_write_regressions"):
+        _write_regressions(terminalreporter)
     tw: Any = getattr(terminalreporter, "_tw")  # noqa: B009 - the one way to its width and colours
     terminalreporter.section("fastdur")
     for text in texts.values():
@@ -291,3 +301,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             )
             for line in lines:
                 terminalreporter.write_line(line)
+
+
+def _write_regressions(terminalreporter: pytest.TerminalReporter) -> None:
+    """The findings of this run, as marks on the tests that have found them."""
+    from pytest_fastdur.report.regressions import patch_of
+
+    config = terminalreporter.config
+    found = [
+        (report.location[0], report.location[1], finding["token"])
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if hasattr(report, "fastdur")
+        for sweep in json.loads(report.fastdur)
+        for finding in sweep["findings"]
+    ]
+    patch = patch_of(config.rootpath, found)
+    if patch:
+        (config.invocation_params.dir / PATCH).write_text(patch, encoding="utf-8")
+        terminalreporter.write_line(f"fastdur: {PATCH} marks the tests with what they found; git apply {PATCH}")

@@ -13,7 +13,17 @@ from pytest_fastdur.children import Children
 from pytest_fastdur.closure import Closure
 from pytest_fastdur.control import ControlError, controlled, limits_of
 from pytest_fastdur.evidence import Evidence
-from pytest_fastdur.faults import Fault, FaultPlan, Point, Step, SweepError, check_digest, faults_named, parse_token
+from pytest_fastdur.faults import (
+    Fault,
+    FaultPlan,
+    Point,
+    Step,
+    SweepError,
+    check_digest,
+    digest_of,
+    faults_named,
+    parse_token,
+)
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
@@ -52,8 +62,21 @@ class Order:
     replay: str | None = None
     sample: bool = False
     """Whether a few real kills, one for each kind of boundary, are compared with the crashes that are played."""
+    kept: tuple[str, ...] = ()
+    """Tokens that the test keeps: they are played first, and must fit."""
+    found: tuple[str, ...] = ()
+    """Tokens that were found last time: they are played first, where they still fit."""
     known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
+
+    def plans(self, boundaries: Sequence[str]) -> list[FaultPlan]:
+        """What is played first. Raises `DivergenceError` for a kept token that no longer fits."""
+        kept = [parse_token(token) for token in self.kept]
+        for digest, _ in kept:
+            check_digest(digest, boundaries, self.known.get(digest or ""))
+        found = [parse_token(token) for token in self.found]
+        fitting = [plan for digest, plan in found if digest == digest_of(boundaries)]
+        return list(dict.fromkeys([*(plan for _, plan in kept), *fitting]))
 
     def __post_init__(self) -> None:
         """Refuse what cannot be done."""
@@ -140,6 +163,7 @@ def carry_out(
             report.restricted = f"the replay of {order.replay}"
             sweep.replay(plan)
         else:
+            sweep.first(order.plans(control.boundaries))
             sweep.all()
     return report
 
@@ -161,6 +185,7 @@ class _Worlds:
         if story.store is not None and backend is not None:
             message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
             raise SweepError(message)
+        self.backend = backend
         self._backend = backend or Files(reuse=story.store is None)
         self._open: World | None = None
 
@@ -216,6 +241,13 @@ class _Sweep:
         """What a played crash at a point has left."""
         self._killed = Closure(control, ends_early=1)
         """The states that real kills have left: a fresh process carries each on once."""
+
+    def first(self, plans: Sequence[FaultPlan]) -> None:
+        """Plans that were worth it before, whatever is ordered beside them."""
+        for plan in plans:
+            possible([step.fault for step in plan.steps], on_the_store(self._worlds.story, self._worlds.backend), None)
+            self._play(plan, None)
+            self._report.replayed += 1
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
@@ -329,6 +361,8 @@ class _Sweep:
             return
         verdict = outcome.violation.verdict
         place = str(outcome.plan)
+        if any(place in finding.points for finding in self._report.findings):
+            return  # it was played first
         # One cause: the same was durable when the fault struck, or the same was seen in the end.
         signs = ((verdict.code, outcome.struck.digest), (verdict.code, outcome.violation.what))
         known = next((self._causes[sign] for sign in signs if sign in self._causes), None)

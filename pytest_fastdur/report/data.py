@@ -56,6 +56,8 @@ class SweepReport:
     """How many durable states were carried on, where crashes went to any depth."""
     instants: int = 0
     """How many instants of recoveries were looked at: each is a crash of one."""
+    replayed: int = 0
+    """How many histories that were kept, or found last time, were played first."""
     sampled: int = 0
     """How many real kills were compared with the crashes that were played."""
     deepest: int = 0

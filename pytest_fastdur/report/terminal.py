@@ -55,6 +55,8 @@ def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) 
         return
     if report.states:
         yield from _wrapped(closure_line(report), width, "  ")
+    if report.replayed:
+        yield f"  {report.replayed} known histories were played first"
     for note in report.notes:
         yield from _wrapped(note, width, "  ")
     columns = [f"{fault} {when}" for fault in report.faults for when in ("before", "after")]
