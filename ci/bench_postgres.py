@@ -26,8 +26,8 @@ def figures(rounds: int) -> Iterator[tuple[str, float, str, float]]:
     try:
         for prepared, target in ((True, 1.3), (False, 1.3)):
             ratios = [_steps(server.dsn, prepared=prepared) / _floor(server.dsn) for _ in range(rounds)]
-            name = "prepared statements" if prepared else "no statement prepared"
-            yield f"step on Postgres, {name}, against one commit", median(ratios), "x", target
+            name = "step on Postgres" if prepared else "step on Postgres as behind a pooler, no statement kept"
+            yield f"{name}, against one commit", median(ratios), "x", target
         for name, ratio in _growing(server.dsn):
             yield f"Postgres: {name}, {MANY:,} rows against {FEW}", ratio, "x", 2
     finally:

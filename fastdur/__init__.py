@@ -10,16 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import storable
+from fastdur._pruned import Pruned
 from fastdur._runner import Recovered, Runner, arecover, recover
 from fastdur._runs import (
     acancel,
     adecide,
+    adelete_execution,
     alist_unknown,
+    aprune,
     aresolve_unknown,
     aresult,
     cancel,
     decide,
+    delete_execution,
     list_unknown,
+    prune,
     resolve_unknown,
     result,
 )
@@ -33,11 +38,14 @@ from fastdur.errors import (
     ChainError,
     ChainResumeError,
     CheckpointExists,
+    CheckpointNotFound,
     CycleLimitError,
     EffectDeadlock,
     EffectFailed,
+    EffectForbidden,
     EffectUnknown,
     FastdurError,
+    ForkRefused,
     GraphChanged,
     GraphError,
     IdempotencyError,
@@ -47,6 +55,8 @@ from fastdur.errors import (
     InterruptNotAllowed,
     InterruptSignal,
     InterruptSwallowed,
+    InTransaction,
+    NodeCancelled,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
@@ -73,7 +83,7 @@ from fastdur.errors import (
 from fastdur.idempotent import idempotent
 from fastdur.interrupt import interrupt
 from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, Resume, RunResult, UnknownEffect
-from fastdur.scope import carry, effect_key, execution_id, fence, run_context
+from fastdur.scope import carry, effect_key, execution_id, fence, run_context, transaction
 
 if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
@@ -89,24 +99,29 @@ __all__ = [
     "ChainResumeError",
     "Checkpoint",
     "CheckpointExists",
+    "CheckpointNotFound",
     "Checkpointer",
     "CycleLimitError",
     "EffectDeadlock",
     "EffectFailed",
+    "EffectForbidden",
     "EffectUnknown",
     "Execution",
     "FastdurError",
+    "ForkRefused",
     "GraphChanged",
     "GraphError",
     "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
+    "InTransaction",
     "Inject",
     "InterruptError",
     "InterruptMismatch",
     "InterruptNotAllowed",
     "InterruptSignal",
     "InterruptSwallowed",
+    "NodeCancelled",
     "NodeIsAsync",
     "NodeResultError",
     "NodeTimeout",
@@ -114,6 +129,7 @@ __all__ = [
     "NotStorable",
     "PendingInterrupt",
     "PostgresCheckpointer",
+    "Pruned",
     "Recovered",
     "Resume",
     "RoutingError",
@@ -139,13 +155,16 @@ __all__ = [
     "UnknownInterrupt",
     "acancel",
     "adecide",
+    "adelete_execution",
     "alist_unknown",
+    "aprune",
     "arecover",
     "aresolve_unknown",
     "aresult",
     "cancel",
     "carry",
     "decide",
+    "delete_execution",
     "effect_key",
     "execution_id",
     "fence",
@@ -153,11 +172,13 @@ __all__ = [
     "interrupt",
     "list_unknown",
     "observe",
+    "prune",
     "recover",
     "resolve_unknown",
     "result",
     "run_context",
     "storable",
+    "transaction",
 ]
 
 

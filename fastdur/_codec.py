@@ -8,8 +8,8 @@ nothing is imported by a name found in a store.
 """
 
 from fastdur._delta import Delta, diff, patch
-from fastdur._fingerprint import fingerprint
-from fastdur._freeze import freeze
+from fastdur._fingerprint import digest, fingerprint, without_user_code
+from fastdur._freeze import checked_name, freeze, joined
 from fastdur._frozen import MAX_DEPTH, MISSING, Frozen, dumps, loads
 from fastdur._registry import storable
 from fastdur._thaw import thaw, thaw_shared
@@ -19,13 +19,17 @@ __all__ = [
     "MISSING",
     "Delta",
     "Frozen",
+    "checked_name",
     "diff",
+    "digest",
     "dumps",
     "fingerprint",
     "freeze",
+    "joined",
     "loads",
     "patch",
     "storable",
     "thaw",
     "thaw_shared",
+    "without_user_code",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur._codec import fingerprint
+from fastdur._codec import checked_name, digest, fingerprint, without_user_code
 from fastdur._functions import GENERATOR, flags_of, is_async
 from fastdur.errors import IdempotencyError, NotStorable
 
@@ -30,20 +30,27 @@ class Declared:
         on_unknown: OnUnknown,
         per: Per,
         raises: type[Exception] | Kinds,
+        transactional: bool,
         required: bool,
     ) -> None:
         if isinstance(fn, type) or not callable(fn):
             message = f"@idempotent takes a function, not {fn!r}"
             raise TypeError(message)
         self.fn, self.key_fn, self.on_unknown, self.required = fn, key_fn, on_unknown, required
+        if name is not None and (type(name) is not str or not name):
+            message = f"name={name!r} of an effect is no name; give a non-empty str"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
-        self.name = name if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
+        self.same: object = fn if name is None else getattr(fn, "__code__", type(fn))
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
         self.per: Per = per
+        self.transactional = transactional
         self.raises: Kinds = raises if isinstance(raises, tuple) else (raises,)
         kind: Any
         for kind in self.raises:
@@ -52,8 +59,13 @@ class Declared:
                 raise TypeError(message)
         self._check_policy()
         self._bind: Callable[..., dict[str, Any]] | None = None
+        self._arguments = f"the arguments of {self.name}()"
 
     def _check_policy(self) -> None:
+        if self.transactional and (is_async(self.fn) or self.on_unknown != "rerun"):
+            what = "an `async def`" if is_async(self.fn) else "given an on_unknown=, and is never unknown"
+            message = f"{self.name}() is transactional and {what}; it takes a sync function and no on_unknown="
+            raise TypeError(message)
         if self.per not in ("run", "visit"):
             message = f"per={self.per!r} is not known; it is 'run' or 'visit'"
             raise ValueError(message)
@@ -72,34 +84,38 @@ class Declared:
             self._bind = binder(self.fn)
         return self._bind(*args, **kwargs)
 
-    def key(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, str]:
+    def asks(self, bound: Mapping[str, Any]) -> bool:
+        """Whether the key of a call takes code of the user's: a key function, or an object asked for its fields."""
+        return self.key_fn is not None or not without_user_code(bound.values())
+
+    def key(
+        self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], bound: Mapping[str, Any]
+    ) -> tuple[str, str]:
         """The key of a call in the visit `path`, and the fingerprint of its arguments."""
         try:
             if self.key_fn is None:
-                known_by = fingerprint(self.bound(args, kwargs), f"the arguments of {self.name}()")
+                known_by = fingerprint(bound, self._arguments)
                 return self._named(known_by, path), known_by
             key = self._named(fingerprint(self.key_fn(*args, **kwargs), f"key_fn of {self.name}()"), path)
         except NotStorable as error:
             message = f"{error}. Pass key_fn= to say what tells two calls of {self.name}() apart."
             raise IdempotencyError(message) from error
-        return key, self._known_by(args, kwargs)
+        return key, _known_by(bound)
 
     def _named(self, known_by: str, path: str) -> str:
         """The key of what is known by this under the name of the function, in this visit if that counts."""
-        from hashlib import sha256
+        return digest(f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}")
 
-        text = f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}"
-        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _known_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The fingerprint of the arguments that have one, to notice a key used for two different calls."""
-        known: dict[str, Any] = {}
-        for name, value in self.bound(args, kwargs).items():
-            try:
-                known[name] = fingerprint(value, name)
-            except NotStorable:
-                known[name] = type(value).__qualname__
-        return fingerprint(known, "arguments")
+def _known_by(bound: Mapping[str, Any]) -> str:
+    """The fingerprint of the arguments that have one, to notice a key used for two different calls."""
+    known: dict[str, Any] = {}
+    for name, value in bound.items():
+        try:
+            known[name] = fingerprint(value, name)
+        except NotStorable:
+            known[name] = type(value).__qualname__
+    return fingerprint(known, "arguments")
 
 
 def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
@@ -116,6 +132,8 @@ def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     defaults = {name: part.default for name, part in described.parameters.items() if part.default is not part.empty}
 
     def bind(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        if plain and not kwargs and len(args) == len(names):
+            return dict(zip(names, args, strict=True))
         if plain and len(args) <= len(names):
             given = dict(zip(names, args, strict=False))
             bound = {**defaults, **given, **kwargs}

@@ -13,7 +13,7 @@ A delta is an *operation* on the value that was there:
 
 from __future__ import annotations
 
-from itertools import compress, count, islice, takewhile
+from itertools import compress, count, islice
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -27,6 +27,7 @@ Delta: TypeAlias = "list[Any] | dict[str, Any]"
 _ELEMENTS: Final = -1
 _REORDERED: Final = -2
 _REMOVE: Final[list[Any]] = []
+_CONTAINERS: Final = (list, dict)
 
 # Beyond this, one splice is shorter than one operation per element.
 _MAX_ELEMENT_OPS: Final = 8
@@ -59,56 +60,65 @@ def _op(old: Frozen, new: Frozen) -> Any:
 
 
 def _dict_op(old: dict[str, Frozen], new: dict[str, Frozen]) -> Any:
-    ops: dict[str, Any] = {}
-    if list(islice(new, len(old))) == list(old):
-        present = zip(new, old.values(), new.values(), strict=False)
-        changed = compress(present, map(is_not, old.values(), new.values()))
-        _add_ops(ops, changed)
-        ops.update((key, _replace(item)) for key, item in islice(new.items(), len(old), None))
+    names = list(new)
+    if names[: len(old)] == list(old):
+        ops = _ops(old, new, compress(names, map(is_not, old.values(), new.values())))
+        for key in names[len(old) :]:
+            ops[key] = _replace(new[key])
         return ops or MISSING
     if old.keys().isdisjoint(new):
         return [new]
-    ops = {key: _REMOVE for key in old if key not in new}
-    _add_ops(ops, ((key, item, new[key]) for key, item in old.items() if key in new))
-    ops.update((key, _replace(item)) for key, item in new.items() if key not in old)
     left = [key for key in old if key in new]
-    return ops if list(islice(new, len(left))) == left else [_REORDERED, ops, list(new)]
+    ops = {key: _REMOVE for key in old if key not in new}
+    ops.update(_ops(old, new, left))
+    ops.update((key, _replace(item)) for key, item in new.items() if key not in old)
+    return ops if names[: len(left)] == left else [_REORDERED, ops, names]
 
 
-def _add_ops(ops: dict[Any, Any], changed: Any) -> None:
-    for key, old_item, new_item in changed:
-        op = _op(old_item, new_item)
+def _ops(old: Any, new: Any, places: Iterable[Any]) -> dict[Any, Any]:
+    """What to do to the parts at these keys or indexes, those that are equal left out."""
+    ops: dict[Any, Any] = {}
+    for place in places:
+        op = _op(old[place], new[place])
         if op is not MISSING:
-            ops[key] = op
+            ops[place] = op
+    return ops
 
 
 def _replace(item: Frozen) -> Any:
-    return [item] if type(item) in (list, dict) else item
+    return [item] if type(item) in _CONTAINERS else item
 
 
 def _list_op(old: list[Frozen], new: list[Frozen]) -> Any:
-    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
-    if len(new) < len(old) or len(changed) > _MAX_ELEMENT_OPS:
+    if len(new) < len(old):
         return _splice(old, new)
-    ops: dict[str, Any] = {}
-    _add_ops(ops, ((str(index), old[index], new[index]) for index in changed))
+    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
+    if len(changed) > _MAX_ELEMENT_OPS:
+        return _splice(old, new)
+    ops = _ops(old, new, changed) if changed else None
     added = new[len(old) :]
-    if ops:
-        deep = any(type(new[int(index)]) in (list, dict) for index in ops)
-        return [_ELEMENTS, ops, *added] if deep or 2 * len(ops) <= len(new) else _splice(old, new)
-    return [len(old), 0, *added] if added else MISSING
+    if not ops:
+        return [len(old), 0, *added] if added else MISSING
+    if len(new) == 1 and type(new[0]) not in _CONTAINERS:
+        return [new]
+    deep = any(type(new[index]) in _CONTAINERS for index in ops)
+    if deep or 2 * len(ops) <= len(new):
+        return [_ELEMENTS, {str(index): op for index, op in ops.items()}, *added]
+    return _splice(old, new)
 
 
 def _splice(old: list[Frozen], new: list[Frozen]) -> Any:
     head = _count_same(old, new)
     if head == len(old) == len(new):
         return MISSING
-    tail = min(_count_same(reversed(old), reversed(new)), len(old) - head, len(new) - head)
+    tail = min(_count_same(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     return [head, tail, *new[head : len(new) - tail]] if head or tail else [new]
 
 
-def _count_same(old: Iterable[Frozen], new: Iterable[Frozen]) -> int:
-    return sum(1 for _ in takewhile(bool, map(same, old, new)))
+def _count_same(old: list[Frozen], new: list[Frozen]) -> int:
+    """How many elements both begin with."""
+    others = compress(count(), map(is_not, old, new))
+    return next((index for index in others if not same(old[index], new[index])), min(len(old), len(new)))
 
 
 def _apply(old: Any, op: Any) -> Frozen:

@@ -8,24 +8,27 @@ and sync user functions in threads.
 from __future__ import annotations
 
 import os
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
-from fastdur._effects import AwaitEffect, EndEffect, Invoke, Release, RunEffect
-from fastdur._invoke import Invocation, arun_body, run_body
+from fastdur._effects import AwaitEffect, EndEffect, Invoke, Release, RunEffect, Transact
+from fastdur._invoke import Invocation, arun_body, run_body, run_in_transaction
 from fastdur._live import Snapshot
 from fastdur._memory import Memory
 from fastdur._storing import STORED
 from fastdur._threads import Detached, Landing, in_thread
 from fastdur.boundaries import Boundary, Inject, observers_of, tell
-from fastdur.errors import SimulatedCrash, StaleRun, StoreError
-from fastdur.scope import active
+from fastdur.checkpointers._cursor import alone
+from fastdur.errors import IdempotencyError, SimulatedCrash, StaleRun, StoreError
+from fastdur.scope import active, process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from fastdur._effects import Effect
+    from fastdur._steps import Machine
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Claim
     from fastdur.scope import NodeCall
@@ -65,19 +68,24 @@ class Lifetime:
     """One call of start or resume in this process. Poison and closure belong to it, never to the store."""
 
     def __init__(self, execution_id: str, runner: str, store: Checkpointer, *, durable: bool, context: object) -> None:
+        alone("a run was started, read or changed")
         self.execution_id = execution_id
         self.runner = runner
         self.store = store
         self.durable = durable
         self.context = context
+        self.machine: Machine | None = None
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
         self.epoch = 0
+        self.recorded = False
+        """Whether effects are answered from records only."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False
-        self._pid = os.getpid()
+        self._coming = ""
+        self._born = process.forks
         self._observers = observers_of(store)
         self._counts: dict[str, int] = {}
         self._snapshots: list[Snapshot] = []
@@ -148,9 +156,21 @@ class Lifetime:
             return Invocation(self, effect).run()
         if isinstance(effect, RunEffect):
             return run_body(effect)
+        if isinstance(effect, Transact):
+            return self._transact(effect)
         assert isinstance(effect, AwaitEffect), effect
         landed = self.memory.watch(effect.key, _nothing)
         return landed is None or landed.wait()
+
+    def _transact(self, effect: Transact) -> Any:
+        transact = getattr(self.store, "transact_idempotent", None)
+        if transact is None:
+            message = (
+                f"{effect.record.name}() is transactional, and {self.store.location} has no transactions for it; "
+                "give the chain an SQL store."
+            )
+            return None, IdempotencyError(message)
+        return transact(self.owned(), effect.record, partial(run_in_transaction, effect))
 
     async def _ado(self, effect: Effect[Any]) -> Any:
         if isinstance(effect, Invoke):
@@ -200,6 +220,7 @@ class Lifetime:
     def crash(self) -> None:
         """Die in process: from here on everything of this claim refuses, and the run counts as left alone."""
         self.poisoned = True
+        self._settle()
         active.discard(self)
         if self.claim is not None:
             _owner.calls.leave(self.claim.token)
@@ -208,17 +229,28 @@ class Lifetime:
         """An ordered error: user code answers with it, anything else raises it."""
         if isinstance(effect, Invoke):
             return Invocation(self, effect).failed(error)
-        if isinstance(effect, RunEffect):
+        if isinstance(effect, (RunEffect, Transact)):
             return None, error
         raise error
 
     # -- the claim -----------------------------------------------------------------------------------------------------
+
+    def claiming(self) -> str:
+        """A fresh token for a claim that is about to be written: from now on it counts as this process's."""
+        self._settle()
+        self._coming = os.urandom(16).hex()
+        _owner.calls.expect(self._coming)
+        return self._coming
+
+    def _settle(self) -> None:
+        _owner.calls.settle(self._coming)
 
     def own(self, claim: Claim) -> None:
         self.claim, self.epoch = claim, claim.epoch
         active.add(self)
         if self.durable:
             _owner.calls.enter(self.store, claim)
+        self._settle()
 
     def status(self) -> str | None:
         """The status of the run in the store now."""
@@ -227,7 +259,7 @@ class Lifetime:
 
     def owned(self) -> Claim:
         """The claim under which this lifetime writes. A child made by fork has none."""
-        if self._pid != os.getpid():
+        if self._born != process.forks:
             message = "A child made by fork owns no part of its parent's run; it writes nothing."
             raise StaleRun(message)
         assert self.claim is not None, "an effect that writes comes after the claim"
@@ -243,7 +275,7 @@ class Lifetime:
 
     def must_release(self) -> bool:
         """Whether the call has ended with a claim that no write gave up."""
-        return self.claim is not None and not self.poisoned and not self.at_work() and self._pid == os.getpid()
+        return self.claim is not None and not self.poisoned and not self.at_work() and self._born == process.forks
 
     def at_work(self) -> bool:
         """Whether a call of user code, or an effect, still executes although its node has ended."""
@@ -258,7 +290,8 @@ class Lifetime:
 
     def leave(self) -> None:
         """The call is over. What it leaves unreleased for a call that still executes is released by that call."""
-        self._over = True
+        self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 self.perform(Release())
@@ -267,7 +300,8 @@ class Lifetime:
 
     async def aleave(self) -> None:
         """`leave` on the event loop."""
-        self._over = True
+        self._over, self.machine = True, None
+        self._settle()
         if self.must_release():
             try:
                 await self.aperform(Release())

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze, thaw
-from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect
-from fastdur._failures import failure_text, frozen_failure, replayed_failure
-from fastdur.errors import EffectDeadlock, EffectUnknown, FastdurError, IdempotencyError, NotHappened, NotStorable
+from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
+from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
+from fastdur.checkpointers._cursor import alone, inside
+from fastdur.errors import (
+    EffectDeadlock,
+    EffectForbidden,
+    EffectUnknown,
+    FastdurError,
+    IdempotencyError,
+    NotHappened,
+    NotStorable,
+)
 from fastdur.records import EffectRecord, Happened, provider_key
 from fastdur.scope import Scope, current
 
@@ -23,31 +31,48 @@ if TYPE_CHECKING:
 class EffectCall:
     """One call inside a run."""
 
+    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "scope")
+
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
+        if inside.get() is not None:
+            alone(f"{effect.name}() was called")
         self.args, self.kwargs = args, kwargs
-        token = current.set(Scope(scope.node, scope.effect, asks=False))
-        try:
-            self.key, self.known_by = effect.key(self.node.path, args, kwargs)
-        finally:
-            current.reset(token)
+        bound = effect.bound(args, kwargs)
+        if effect.asks(bound):
+            token = current.set(Scope(scope.node, scope.effect, asks=False))
+            try:
+                self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
+            finally:
+                current.reset(token)
+        else:
+            self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
         self.memory = self.node.host.memory
 
     def leave(self) -> None:
         """The call is over: whoever waits for it goes on."""
         self.memory.leave(self.key, self)
 
+    def recorded(self) -> tuple[Any, BaseException | None] | None:
+        """A value or an error from the record, which takes no effect; None where there is none yet."""
+        node, effect = self.node, self.effect
+        node.check()
+        self.memory.name(effect.name, effect.same, node.path, node.attempt)
+        record = self.memory.recorded(self.key, self.known_by)
+        return None if record is None else self._hit(record)
+
     def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Answer from the record, or wait, or run the body between its two records. Returns a value or an error."""
         node, effect = self.node, self.effect
-        self.memory.name(effect.name, effect.fn, node.path, node.attempt)
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:
                 return None, replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, self)
             if found is None:
-                return (yield from self._run())
+                if node.host.recorded:
+                    return None, self._forbidden()
+                return (yield from (self._transact() if effect.transactional else self._run()))
             if isinstance(found, EffectRecord):
                 return self._hit(found)
             if self.scope.effect is not None:
@@ -67,17 +92,16 @@ class EffectCall:
 
     def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         node, effect = self.node, self.effect
-        unknown = None if effect.on_unknown == "rerun" else self.memory.unknown(self.key, self.known_by)
+        unknown = self.memory.unknown(self.key, self.known_by)
         if unknown is not None and effect.on_unknown == "raise":
             return None, self._refused(unknown)
-        attempt = os.urandom(8).hex()
-        record = EffectRecord(self.key, effect.name, self.known_by, "started", attempt, node.path)
+        record = self._record()
         settled = yield from BeginEffect(record, node.address)
         if settled is not None:
             self.memory.settle(settled)
             return self._hit(settled)
-        node.begun.append(attempt)
-        if unknown is not None:
+        node.begun.append(record.attempt)
+        if unknown is not None and effect.on_unknown != "rerun":
             found, error = yield from self._ask(record)
             if error is not None:
                 return None, error
@@ -89,6 +113,34 @@ class EffectCall:
             yield from self._failed(record, error)
             return None, error
         return (yield from self._end(record, value))
+
+    def _record(self) -> EffectRecord:
+        """The record of a call that begins."""
+        node = self.node
+        key, attempt = self.memory.next_try(self.key, node.path, node.attempt)
+        return EffectRecord(key, self.effect.name, self.known_by, "started", attempt, node.path)
+
+    def _transact(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
+        """Run the body and commit it with its record: there is no instant at which nobody knows."""
+        node, effect = self.node, self.effect
+        record = self._record()
+        try:
+            ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+        except NotStorable as refused:  # longer than this store takes
+            return None, uncommitted(refused)
+        if ended is None:
+            if isinstance(error, Exception) and not isinstance(error, FastdurError):
+                failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
+                ended = yield from BeginEffect(failed, node.address)
+                self.memory.tried(failed, node.attempt)
+            if ended is None:
+                return None, error
+            # A commit whose answer was lost came through after all, and the body ran into what it had written.
+        self.memory.settle(ended)
+        if ended.attempt != record.attempt:
+            return self._hit(ended)
+        node.begun.append(record.attempt)
+        return thaw(ended.result), None
 
     def _end(
         self, record: EffectRecord, value: object
@@ -114,6 +166,8 @@ class EffectCall:
             )
             yield from EndEffect(ended, self.node.address)
             self.memory.doubt(ended, sure=sure)
+            if sure:
+                self.memory.tried(ended, self.node.attempt)
         else:
             self.memory.doubt(record, sure=False)
 
@@ -134,6 +188,15 @@ class EffectCall:
             "return Happened(result) or NotHappened."
         )
         return None, IdempotencyError(message)
+
+    def _forbidden(self) -> EffectForbidden:
+        """What a call without a record raises in a branch that runs no effects; no way around it leads on."""
+        message = (
+            f"{self.effect.name}() has no record in run {self.node.host.execution_id!r}, which was forked with "
+            "effects='recorded' and runs no effects. Fork with effects='live' to let it happen."
+        )
+        self.node.refused = EffectForbidden(message)
+        return self.node.refused
 
     def _refused(self, record: EffectRecord) -> EffectUnknown:
         """What a call of an unknown effect raises. Whoever catches it and goes on has not dealt with it."""

@@ -74,9 +74,10 @@ class Look(Effect[Reading]):
 
 @dataclass(slots=True, eq=False)
 class History(Effect[list[Checkpoint]]):
-    """Read every row of a run."""
+    """Read every row of a run, or the newest that many."""
 
     execution_id: str
+    limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ class History(Effect[list[Checkpoint]]):
 
 @dataclass(slots=True, eq=False)
 class Start(Effect[None]):
-    """Write the head of a new run and own it. Raises `RunExists`."""
+    """Write the head of a new run and own it. Raises `RunExists`, and `StaleRun` where its parent is not held."""
 
     execution_id: str
     runner: str
@@ -95,6 +96,8 @@ class Start(Effect[None]):
     input: Frozen
     parent_id: str | None = None
     parent_address: str | None = None
+    parent_token: str | None = None
+    recorded: bool = False
 
     @property
     def name(self) -> str:
@@ -231,6 +234,25 @@ class RunEffect(Effect[tuple[Any, BaseException | None]]):
     def name(self) -> str:
         """The boundary."""
         return f"effect {'ask ' * self.asks}{self.record.name.rpartition('.')[2]}@{self.address}"
+
+
+@dataclass(slots=True, eq=False)
+class Transact(Effect[tuple[EffectRecord | None, BaseException | None]]):
+    """Run the body of an effect in a transaction of the store and commit it with its record; answered with both ends.
+
+    The record is the one that answers the call, by this body or by an earlier one; else it is what the body raised.
+    """
+
+    record: EffectRecord
+    address: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The boundary."""
+        return f"effect transaction {self.record.name.rpartition('.')[2]}@{self.address}"
 
 
 @dataclass(slots=True, eq=False)

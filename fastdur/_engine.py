@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
-from fastdur._effects import Answer, Append, Cancel, Decide, History, Invoke, Look, Row, Start, Take
+from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
 from fastdur._reentry import (
     Entry,
     Request,
@@ -38,7 +38,7 @@ from fastdur._steps import (
     without_leaf,
     without_visits,
 )
-from fastdur.errors import AlreadyResumed, RunExists, StoreCorrupt, UnknownInterrupt
+from fastdur.errors import AlreadyResumed, NotStorable, RunExists, StoreCorrupt, UnknownInterrupt
 from fastdur.records import Frame, RunResult, frozen_answer, stored_result
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Checkpoint, Question, Resume
+    from fastdur.records import Checkpoint, Question, Resume, Status
+    from fastdur.scope import Parent
 
     Steps = Generator[Effect[Any], Any, "Ended"]
 
@@ -66,16 +67,20 @@ def start(root: Machine, execution_id: str, data: State) -> Steps:
     return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
 
 
-def start_child(root: Machine, execution_id: str, data: State, parent_id: str, parent_path: str) -> Steps:
+def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -> Steps:
     """Begin a run inside a node, or go on with the one that this node began before: however far it got.
 
-    Finished or paused, its result is the recorded one; crashed or failed, it is carried on.
+    Finished or paused, its result is the recorded one; crashed or failed, it is carried on; cancelled with its parent,
+    it is reopened with it.
     """
+    of = parent.execution_id, parent.path
     try:
-        yield from Start(execution_id, root.name, root.kind, root.graph(), data, parent_id, parent_path)
+        yield from Start(
+            execution_id, root.name, root.kind, root.graph(), data, *of, parent.token, recorded=parent.recorded
+        )
     except RunExists:
         reading = yield from Look(execution_id)
-        if (reading.head.parent_id, reading.head.parent_address) != (parent_id, parent_path):
+        if (reading.head.parent_id, reading.head.parent_address) != of:
             raise
     else:
         return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
@@ -84,7 +89,9 @@ def start_child(root: Machine, execution_id: str, data: State, parent_id: str, p
         return Ended(stored_result(execution_id, "completed", frame))
     if reading.head.status == "paused":
         return (yield from _paused(root, execution_id, frame, reading.last))
-    return (yield from resume(root, Request(execution_id)))
+    with_it = reading.last is not None and reading.last.extra.get("cancelled_with") == parent.execution_id
+    reopen = with_it and reading.head.status == "cancelled"
+    return (yield from resume(root, Request(execution_id, reopen=reopen)))
 
 
 def resume(root: Machine, request: Request) -> Steps:
@@ -101,12 +108,12 @@ def resume(root: Machine, request: Request) -> Steps:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
-            frame = _modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
+            frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
             row = _answer_row(root, entry.trail, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
         else:
-            frame = _modified(entry.frame, request.modified or {})
+            frame = modified(entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
             if not (yield from Take(reading.head, opened, newer)):
                 continue
@@ -128,23 +135,6 @@ def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any,
         answered = with_leaf(entry.trail, with_answer(entry.trail, value))
         row = _answer_row(None, entry.trail, entry.question, value, answered)
         if (yield from Decide(reading.head, entry.question.id, row, status_of(answered))):
-            return
-
-
-def cancel(execution_id: str) -> Generator[Effect[Any], Any, None]:
-    """End a run from outside: its owner is fenced, its questions are withdrawn. Again is the same as once."""
-    while True:
-        reading = yield from Look(execution_id)
-        frame = newest_frame(reading, None)
-        if reading.head.status == "cancelled":
-            return
-        if reading.head.status == "completed":
-            message = f"Run {execution_id!r} has completed; there is nothing left to cancel."
-            raise AlreadyResumed(message, stored_result(execution_id, "completed", frame))
-        extra: dict[str, Frozen] = {"reason": "cancelled", "error": "cancelled"}
-        path_so_far = reading.last.agent_path if reading.last else ""
-        row = Row("run_end", -1, "run_end", "failed", frame, path_so_far, extra)
-        if (yield from Cancel(reading.head, row)):
             return
 
 
@@ -238,7 +228,7 @@ def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
     return Row(node, -1, "resumed", "resumed", frame, agent_path(root, trail), extra)
 
 
-def _modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
+def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
     """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
     trail = due_trail(frame)
     if not changes or trail is None:
@@ -259,7 +249,7 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
 
     A node's row is held back until the way out of the node is decided, so that no route is ever decided twice.
     """
-    held: Row | None = None
+    held: _Held | None = None
     pause: Checkpoint | None = None
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
@@ -271,27 +261,31 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
             if len(trail) == 1:
                 return (yield from _complete(root, execution_id, frame))
             held = _returned(root, trail)
-            frame = held.frames
+            frame = held.row.frames
         else:
             outcome = yield from _attempts(step, trail)
             if isinstance(outcome, Failed):
-                if held is not None:
-                    yield from Append(held, "running")
-                return (yield from _fail(root, execution_id, trail, step, outcome))
+                kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
+                return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
             if isinstance(outcome, Asked):
                 frame = with_leaf(trail, replace(leaf, questions=(*leaf.questions, outcome.question)))
-                row = _question_row(root, trail, step, outcome, frame)
-                pause = yield from Append(row, status_of(frame), outcome.question)
+                held = _Held(_question_row(root, trail, step, outcome, frame), trail, step, outcome.question)
             else:
                 frame = with_leaf(trail, _stepped(machine_at(root, trail), leaf, step, outcome))
                 if step.kind != "input":
-                    notes = outcome.notes if held is None else {**held.extra, **outcome.notes}
-                    held = _node_row(root, trail, step, notes, frame)
+                    held = _node_row(root, trail, step, outcome.notes, frame, held)
         trail, step = due_step(root, frame)
-        if held is not None and not (isinstance(step, Call) and step.kind == "route"):
-            yield from Append(held, "running" if trail is not None else "paused")
-            held = None
+        if held is not None and (held.asked is not None or not _decides(step)):
+            kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
+            if isinstance(kept, Ended):
+                return kept
+            held, pause = None, kept
     return (yield from _paused(root, execution_id, frame, pause))
+
+
+def _decides(step: Step | None) -> bool:
+    """Whether a step decides the way out of a node, which belongs to the row of the node."""
+    return isinstance(step, Call) and step.kind == "route"
 
 
 def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, None]:
@@ -308,7 +302,31 @@ def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done) -> Frame:
     return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
 
 
-def _returned(root: Machine, trail: Trail) -> Row:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A row that is not stored yet, and the step that it is the row of, as it stood before."""
+
+    row: Row
+    trail: Trail
+    step: Call | Push
+    asked: Question | None = None
+
+
+def _stored(
+    root: Machine, execution_id: str, held: _Held, status: Status
+) -> Generator[Effect[Any], Any, Checkpoint | Ended]:
+    """Store the row of a step. What the store cannot take fails the node that made it, like any bad value."""
+    try:
+        return (yield from Append(held.row, status, held.asked))
+    except NotStorable as error:
+        return (yield from _fail(root, execution_id, held.trail, held.step, _too_big(error)))
+
+
+def _too_big(error: NotStorable) -> Failed:
+    return Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+
+
+def _returned(root: Machine, trail: Trail) -> _Held:
     """The row of a node whose machine has returned to the one above."""
     above, leaf = trail[:-1], trail[-1]
     machine = machine_at(root, above)
@@ -316,7 +334,8 @@ def _returned(root: Machine, trail: Trail) -> Row:
     assert isinstance(step, Push), step
     assert step.node == leaf.place, step
     frame = without_leaf(trail, machine.apply(above[-1].state, step, leaf.state))
-    return Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
+    row = Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
+    return _Held(row, above, step)
 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
@@ -330,8 +349,14 @@ def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Fa
     return (yield from Invoke(step, where, whole, questions, step.retry))
 
 
-def _node_row(root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame) -> Row:
-    return Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
+def _node_row(
+    root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame, held: _Held | None
+) -> _Held:
+    """The row of a node; the way out of a node belongs to the row of the node, which is still `held`."""
+    if held is not None:
+        return replace(held, row=replace(held.row, frames=frame, extra={**held.row.extra, **notes}))
+    row = Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
+    return _Held(row, trail, step)
 
 
 def _question_row(root: Machine, trail: Trail, step: Call, asked: Asked, frame: Frame) -> Row:
@@ -345,7 +370,7 @@ def _complete(root: Machine, execution_id: str, frame: Frame) -> Steps:
     return Ended(stored_result(execution_id, "completed", frame))
 
 
-def _fail(root: Machine, execution_id: str, trail: Trail, step: Call, failed: Failed) -> Steps:
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push, failed: Failed) -> Steps:
     frame = trail[0]
     where = address(trail, step.node)
     extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze, thaw
 from fastdur._functions import said
-from fastdur.errors import EffectFailed, NotHappened, NotStorable
+from fastdur.errors import EffectFailed, IdempotencyError, NotHappened, NotStorable
 
 if TYPE_CHECKING:
     from fastdur._codec import Frozen
@@ -21,16 +21,28 @@ def frozen_failure(error: Exception, known: Kinds = ()) -> Frozen:
     """An exception as it is recorded: its class, its text, its arguments where they can be stored.
 
     Of one of the classes `known` to the effect also its attributes; where one of them cannot be stored, it is recorded
-    like one of an unknown class.
+    like one of an unknown class, unless it is a private one, which is left out.
     """
-    kind = type(error)
-    attributes = {name: value for name, value in vars(error).items() if name != "__notes__"} if known else {}
-    declared = bool(attributes) and isinstance(error, known)
+    declared = bool(known) and isinstance(error, known)
     try:
-        parts = [freeze(_arguments(error), "args"), *([freeze(attributes, "attributes")] if declared else [])]
+        parts = [freeze(_arguments(error), "args"), *(_attributes(error) if declared else [])]
     except NotStorable:
         parts = [None]
-    return [_name(kind), said(error), *parts]
+    return [_name(type(error)), said(error), *parts]
+
+
+def _attributes(error: Exception) -> list[Frozen]:
+    """The attributes of an exception, if it has any, but for private ones that cannot be stored."""
+    kept: dict[str, Any] = {}
+    for name, value in vars(error).items():
+        try:
+            freeze(value, name)
+        except NotStorable:
+            if not name.startswith("_"):
+                raise
+        else:
+            kept[name] = value
+    return [freeze(kept, "attributes")] if kept else []
 
 
 def replayed_failure(record: EffectRecord, known: Kinds = ()) -> Exception:
@@ -82,3 +94,11 @@ def failure_text(record: EffectRecord) -> str:
     """The recorded failure in one line, its class named."""
     error: Any = record.error
     return f"{str(error[0]).rpartition('.')[2]}: {error[1]}"
+
+
+def uncommitted(error: NotStorable) -> IdempotencyError:
+    """What a transactional effect raises whose result cannot be stored."""
+    message = f"{error}. Nothing was committed: a transactional effect happens with its record or not at all."
+    refusal = IdempotencyError(message)
+    refusal.__cause__ = error
+    return refusal

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum, Flag
-from json.encoder import JSONEncoder
+from functools import cache
+from json import encoder as json_encoder
 from typing import TYPE_CHECKING, Any
 
 from fastdur._freeze import FREEZERS, freeze_other, is_plain_dict, is_plain_list
@@ -11,11 +12,24 @@ from fastdur._frozen import MAX_DEPTH, MISSING, TAG, BadLeafError, Frozen, class
 from fastdur._registry import full_name, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
-_ENCODE = JSONEncoder(
-    ensure_ascii=True, separators=(",", ":"), check_circular=False, allow_nan=False, sort_keys=True
-).encode
+
+def _encoding(make: Callable[..., Any] | None) -> Callable[[Frozen], str]:
+    """The encoder of canonical JSON. `JSONEncoder.encode` makes its C part anew for each call, which takes longer than
+    the work; this keeps one, where there is one.
+    """
+    plain = json_encoder.JSONEncoder(
+        ensure_ascii=True, separators=(",", ":"), check_circular=False, allow_nan=False, sort_keys=True
+    )
+    if make is None:
+        return plain.encode
+    escaped = json_encoder.encode_basestring_ascii  # what JSONEncoder itself hands over
+    parts = make(None, plain.default, escaped, None, ":", ",", True, False, False)  # noqa: FBT003 - positional in C
+    return lambda frozen: "".join(parts(frozen, 0))
+
+
+_ENCODE = _encoding(getattr(json_encoder, "c_make_encoder", None))
 
 
 def fingerprint(value: Any, where: str) -> str:
@@ -29,21 +43,38 @@ def fingerprint(value: Any, where: str) -> str:
         NotStorable: some leaf has no canonical form; names its path under `where`, its type and the way out.
 
     """
-    import hashlib
-
     try:
         text = _ENCODE(_canonical(value, 1))
     except BadLeafError as bad:
         raise bad.as_refusal(where) from None
     except RecursionError:
         raise too_deep().as_refusal(where) from None
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return digest(text)
+
+
+@cache
+def _sha256() -> Callable[[bytes], Any]:
+    from hashlib import sha256
+
+    return sha256
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hex."""
+    return str(_sha256()(text.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def without_user_code(values: Iterable[Any]) -> bool:
+    """Tell whether none of these values is asked for its parts: only JSON's own single values."""
+    return _LEAVES.issuperset(map(type, values))
 
 
 def _canonical(value: Any, depth: int) -> Frozen:
     if depth > MAX_DEPTH:
         raise too_deep()
     cls = class_of(value)
+    if cls in _LEAVES:
+        return FREEZERS[cls](value, MISSING, MISSING, depth)
     rule = RULES.get(cls)
     if rule is not None:
         return rule(value, depth)
@@ -115,6 +146,8 @@ def _fields_of(cls: type[Any], value: Any) -> dict[str, Any] | None:
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
     return None
 
+
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 RULES: dict[type, Callable[[Any, int], Frozen]] = {
     dict: _canonical_dict,

@@ -97,6 +97,19 @@ def survives(text: str) -> bool:
     return True
 
 
+def joined(text: str) -> str:
+    """Return a text as JSON gives it back: two surrogates in a row are the character that they are the halves of."""
+    return text if survives(text) else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def checked_name(text: str, what: str) -> str:
+    """Return a text that names something; raises `ValueError` where a store would give back another one."""
+    if not survives(text):
+        message = f"{what} is {text!r}: two surrogates in a row are stored as one character; write that character"
+        raise ValueError(message)
+    return text
+
+
 def is_plain_dict(value: dict[Any, Any]) -> bool:
     """Tell whether a dict of the user is a JSON object and cannot be taken for a tag."""
     if not {str}.issuperset(map(type, value)) or is_tag(value):

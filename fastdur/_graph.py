@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fastdur._codec import checked_name
 from fastdur._functions import discard, is_async
 from fastdur.errors import CycleLimitError, GraphError, NodeIsAsync, RoutingError
 
@@ -62,7 +63,10 @@ class Graph:
     strict: bool = False
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     out: dict[str, list[Edge]] = field(default_factory=dict[str, list[Edge]])
-    reaches: dict[str, int] | None = None
+    before: dict[str, int] | None = None
+    """Which nodes lead to each node, a bit for each; None until the whole is valid."""
+    sources: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    pairs: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     entries: list[str] = field(default_factory=list[str])
     again: frozenset[str] = frozenset()
     """The nodes that can be entered more than once in a run: what a back edge leads to, and all behind it."""
@@ -72,6 +76,10 @@ class Graph:
         if type(node.id) is not str or not node.id or any(mark in node.id for mark in "/#"):
             message = f"node id {node.id!r} is not a non-empty string without '/' and '#'"
             raise GraphError(message)
+        try:
+            checked_name(node.id, "node id")
+        except ValueError as error:
+            raise GraphError(str(error)) from None
         if node.id == "run_end":
             message = "node id 'run_end' is the address of the end marker; choose another"
             raise GraphError(message)
@@ -80,7 +88,7 @@ class Graph:
             raise GraphError(message)
         self.nodes[node.id] = node
         self.out[node.id] = []
-        self.reaches = None
+        self.before = None
 
     def connect(self, edge: Edge) -> None:
         """Add an edge; raises `GraphError` where a bound is no bound, or the same edge stands twice."""
@@ -91,25 +99,25 @@ class Graph:
         if bound is not None and (type(bound) is not int or bound < 1):
             message = f"max_iterations of {edge.key!r} is {bound!r}; give a whole number from 1"
             raise GraphError(message)
-        edges = self.out.setdefault(edge.source, [])
-        if any(other.target == edge.target for other in edges):
+        if (edge.source, edge.target) in self.pairs:
             message = f"edge {edge.key!r} is already there; put both conditions into one `when`"
             raise GraphError(message)
-        edges.append(edge)
-        self.reaches = None
+        self.pairs.add((edge.source, edge.target))
+        self.out.setdefault(edge.source, []).append(edge)
+        self.before = None
 
     def validate(self) -> None:
         """Raise `GraphError` naming the first thing that is wrong with the whole."""
-        if self.reaches is not None:
+        if self.before is not None:
             return
         if not self.nodes:
             message = "the chain has no node; add one with add_node()"
             raise GraphError(message)
         self._check_ends()
         self._check_bounds()
-        reaches = self._reachability()
+        before = self._reachability()
         self._check_entries()
-        self.reaches = reaches
+        self.before = before
 
     def _edges(self) -> Iterable[Edge]:
         return (edge for edges in self.out.values() for edge in edges)
@@ -132,27 +140,34 @@ class Graph:
                 raise GraphError(message)
 
     def _reachability(self) -> dict[str, int]:
-        """Which nodes each node reaches by edges without a bound, a bit for each index; refuses a cycle among them."""
-        reached: dict[str, int] = {}
+        """Which nodes lead to each node by edges without a bound, a bit for each; refuses a cycle among these edges."""
+        order: list[str] = []
+        seen: set[str] = set()
         for start in self.nodes:
-            open_nodes = [start] if start not in reached else []
-            above: set[str] = set()
-            while open_nodes:
-                node = open_nodes[-1]
-                above.add(node)
-                missing = [target for target in self._forward(node) if target not in reached]
-                for target in missing:
-                    if target in above:
-                        message = f"the edge {node + '->' + target!r} closes a cycle; give it max_iterations"
-                        raise GraphError(message)
-                if missing:
-                    open_nodes.append(missing[0])
-                    continue
-                reached[node] = 0
-                for target in self._forward(node):
-                    reached[node] |= reached[target] | 1 << self.nodes[target].index
-                above.discard(open_nodes.pop())
-        return reached
+            ahead = [(start, iter(self._forward(start)))] if start not in seen else []
+            above = {start}
+            seen.add(start)
+            while ahead:
+                node, targets = ahead[-1]
+                target = next(targets, None)
+                if target is None:
+                    ahead.pop()
+                    above.discard(node)
+                    order.append(node)
+                elif target in above:
+                    message = f"the edge {node + '->' + target!r} closes a cycle; give it max_iterations"
+                    raise GraphError(message)
+                elif target not in seen:
+                    seen.add(target)
+                    above.add(target)
+                    ahead.append((target, iter(self._forward(target))))
+        before = dict.fromkeys(self.nodes, 0)
+        self.sources = {name: [] for name in self.nodes}
+        for node in reversed(order):
+            for target in self._forward(node):
+                before[target] |= before[node] | 1 << self.nodes[node].index
+                self.sources[target].append(node)
+        return before
 
     def _forward(self, node: str) -> list[str]:
         return [edge.target for edge in self.out[node] if edge.max_iterations is None]
@@ -198,10 +213,23 @@ class Graph:
         """The due node to run: the first that no other due node can still reach, so that a join waits for all."""
         if len(due) == 1:
             return due[0]
-        reaches = self.reaches or {}
-        bits = {name: 1 << self.nodes[name].index for name in due}
+        others = frozenset(due)
         # There is one, because the edges that count here close no cycle.
-        return next(name for name in due if not any(reaches.get(other, 0) & bits[name] for other in due))
+        return next(name for name in due if not self._waits(name, others))
+
+    def _waits(self, name: str, due: frozenset[str]) -> bool:
+        """Whether one of the due nodes leads to `name`; costs no more than looking at all of these, or all of those."""
+        before = (self.before or {}).get(name, 0)
+        if before.bit_count() > len(due):
+            return any(before >> self.nodes[other].index & 1 for other in due)
+        ahead, seen = [name], {name}
+        while ahead and before:
+            fresh = [source for source in self.sources[ahead.pop()] if source not in seen]
+            if not due.isdisjoint(fresh):
+                return True
+            seen.update(fresh)
+            ahead += fresh
+        return False
 
     def decides(self, node: str) -> bool:
         """Whether the way out of `node` needs a decision: a condition, a bound, or `strict`."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from fastdur._codec import freeze, joined
+from fastdur._failures import uncommitted
 from fastdur._functions import discard, is_async, said
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._steps import Asked, Done, Failed
@@ -16,9 +19,11 @@ from fastdur.errors import (
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
+    NodeCancelled,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
+    NotStorable,
     SimulatedCrash,
 )
 from fastdur.scope import NodeCall, Scope, current
@@ -27,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from fastdur._drivers import Lifetime
-    from fastdur._effects import Invoke, RunEffect
+    from fastdur._effects import Invoke, RunEffect, Transact
+    from fastdur.records import EffectRecord
 
 
 class Invocation:
@@ -37,6 +43,7 @@ class Invocation:
         self.host, self.effect, self.call = host, effect, effect.call
         self.node = NodeCall(host, effect)
         self.live = LiveState(host.snapshot(effect.call.data))
+        self.cancelled = False
 
     # -- in place ------------------------------------------------------------------------------------------------------
 
@@ -106,7 +113,9 @@ class Invocation:
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:
+            self.cancelled = True
             return None, cancelled
+        self.cancelled = task.cancelling() > 0  # the node has cancelled the task it runs in
         return task.result() if in_time else (None, self._out_of_time())
 
     async def _acall(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], argument: object) -> Outcome:
@@ -131,6 +140,7 @@ class Invocation:
         try:
             await asyncio.wait((waiting,), timeout=self.call.timeout)
         except asyncio.CancelledError as error:
+            self.cancelled = True
             self._abandon(detached)
             return None, error
         finally:
@@ -165,12 +175,24 @@ class Invocation:
             # What is in a group beside the pauses counts, and the pause is lost to it.
             error = cast("BaseExceptionGroup[BaseException]", error).split(InterruptSignal)[1]
         if error is not None and not isinstance(error, Exception):
-            raise error
+            error = self._cancelled_inside(error)
         if node.asked is not None:
             return self.failed(_swallowed(node, error))
         if error is None and node.refused is not None:
             return self.failed(node.refused)
         return self._done(value) if error is None else self.failed(error)
+
+    def _cancelled_inside(self, error: BaseException) -> NodeCancelled:
+        """What the node fails with; raises what ends the call itself."""
+        if self.cancelled or not is_cancellation(error):
+            raise error
+        message = (
+            f"Something that node {self.node.address!r} waited for was cancelled; the run was not. "
+            "Catch CancelledError where the node waits, if that may happen."
+        )
+        cancelled = NodeCancelled(message)
+        cancelled.__cause__ = error
+        return cancelled
 
     def _done(self, value: Any) -> Done | Failed:
         if type(value) is not dict and hasattr(value, "__await__"):
@@ -210,7 +232,7 @@ class Invocation:
 
     def failed(self, error: BaseException) -> Failed:
         """The outcome of a call that raised. Only an exception of the user's own, or a timeout, is worth a retry."""
-        own = not isinstance(error, FastdurError) or isinstance(error, (EffectFailed, NodeTimeout))
+        own = not isinstance(error, FastdurError) or isinstance(error, (EffectFailed, NodeCancelled, NodeTimeout))
         return Failed(error, error_text(error), retryable=own)
 
 
@@ -229,6 +251,25 @@ def run_body(effect: RunEffect) -> Outcome:
         discard(value)
         return None, NodeIsAsync(f"{effect.record.name}() returned a coroutine; decorate an `async def`, and await it")
     return value, None
+
+
+def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
+    """Run the body of an effect on an open transaction; its record where it returned. Raises what it raises."""
+    scope = current.get()
+    assert scope, "an effect runs inside a node"
+    record = effect.record
+    token = current.set(Scope(scope.node, record))
+    try:
+        value = effect.fn(*effect.args, **effect.kwargs)
+    finally:
+        current.reset(token)
+    if scope.node.host.poisoned:
+        scope.node.check()
+    try:
+        return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
+    except NotStorable as error:
+        discard(value)
+        raise uncommitted(error) from error
 
 
 async def arun_body(effect: RunEffect) -> Outcome:
@@ -253,10 +294,20 @@ def is_pause(error: BaseException) -> bool:
     return isinstance(error, InterruptSignal)
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an error is a `CancelledError`, or a group of such and of exceptions."""
+    from asyncio import CancelledError
+
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.split((CancelledError, Exception))[1] is None
+    return isinstance(error, CancelledError)
+
+
 def error_text(error: BaseException) -> str:
     """Readable text of an exception, its class named."""
     name, text = type(error).__qualname__, said(error)
-    return f"{name}: {text}" if text else name
+    return joined(f"{name}: {text}") if text else name
 
 
 def _swallowed(node: NodeCall, error: BaseException | None) -> InterruptSwallowed:

@@ -5,7 +5,8 @@ for, so an untouched value costs nothing, and neither a failed attempt nor a lis
 is stored. `collect` compares what was touched with what was there and makes the next snapshot.
 
 C code that reads the storage without a method (`PyDict_Next`, `PyList_GET_ITEM`) finds right values in it, but finds
-the shared ones: what such code hands out, like an element that `heapq.heappop` takes out, must not be changed.
+the shared ones. In the standard library only `heapq` hands such elements out, and it compares them: so elements that
+can be compared are copied at once. What other C code takes out of the storage must not be changed.
 """
 
 from __future__ import annotations
@@ -44,8 +45,12 @@ class Snapshot:
         return collect(LiveState(cls({})), values, where).snapshot
 
 
+_UNCOMPARED = 2
+"""How many elements `heapq` moves and hands out without comparing any."""
+
+
 class LiveList(list[Any]):
-    """A list over shared elements that copies an element when it is first asked for."""
+    """A list over shared elements that copies a dict when it is first asked for, and what can be compared at once."""
 
     __slots__ = ("_copies", "_ids", "_twin")
 
@@ -54,6 +59,11 @@ class LiveList(list[Any]):
         self._twin = twin
         self._ids: frozenset[int] | None = None
         self._copies: dict[int, Any] = {}
+        if len(twin) <= _UNCOMPARED:
+            _LIST.__setitem__(self, slice(None), list(map(self._mine, twin)))
+        elif not LEAVES.issuperset(set(map(type, twin)) - {dict}):
+            own: list[Any] = [item if type(item) is dict else self._mine(item) for item in twin]
+            _LIST.__setitem__(self, slice(None), own)
 
     def _mine(self, item: Any) -> Any:
         # By identity, not by position: elements move, also by methods of list that are not overridden.

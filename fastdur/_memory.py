@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fastdur.errors import IdempotencyError, IdempotencyMismatch
+from fastdur.records import effect_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,29 +26,40 @@ class Flight:
 
 
 class Memory:
-    """The effect records of one claim. Every method is safe to call from several threads."""
+    """The effect records of one claim. Every method is safe to call from several threads.
+
+    A `key` is that of an effect, whatever the number of its record.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: dict[str, EffectRecord] = {}
-        self._failed: dict[str, EffectRecord] = {}
+        self._failed: dict[str, list[EffectRecord]] = {}
+        self._tries: dict[str, tuple[str, int, EffectRecord, int]] = {}
         self._unknown: dict[str, EffectRecord] = {}
         self._flights: dict[str, Flight] = {}
         self._names: dict[str, tuple[object, str, int]] = {}
 
     def load(self, records: Iterable[EffectRecord]) -> None:
         """Take in what the store knows at the claim."""
+        failed: dict[str, EffectRecord] = {}
         for record in records:
             if record.status in ("done", "unstorable"):
-                self._records[record.key] = record
+                self._records[effect_of(record.key)] = record
             elif record.status == "failed":
-                self._failed[record.key] = record
+                failed[record.key] = record
             else:
-                self._unknown[record.key] = record
+                self._unknown[effect_of(record.key)] = record
+        for key, record in failed.items():
+            if key == effect_of(key):
+                self._failed[key] = _chain(record, failed)
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
-        """Bind a name to one function for this lifetime; a retry of the same visit may bring a new one."""
-        known, where, tried = self._names.get(name, (fn, path, attempt))
+        """Bind a name to one function, or what stands for it; a retry of the same visit may bring a new one."""
+        bound = self._names.get(name)
+        if bound is not None and bound[0] is fn and bound[1] == path and bound[2] == attempt:
+            return
+        known, where, tried = bound or (fn, path, attempt)
         if known is not fn and (where != path or tried == attempt):
             message = (
                 f"Two different functions are called {name!r} in this run, so their effects would be taken for one "
@@ -55,12 +68,19 @@ class Memory:
             raise IdempotencyError(message)
         self._names[name] = (fn, path, attempt)
 
+    def recorded(self, key: str, args: str) -> EffectRecord | None:
+        """The record that answers the call."""
+        record = self._records.get(key)  # a record stays, so one look needs no lock
+        if record is None or key in self._failed:
+            return None
+        _check(record, args)
+        return record
+
     def enter(self, key: str, args: str, owner: object) -> EffectRecord | Flight | None:
         """The record that answers the call, or the flight to wait for, or None: then `owner` runs the body."""
         with self._lock:
-            record = self._records.get(key)
+            record = self.recorded(key, args)
             if record is not None:
-                _check(record, args)
                 return record
             flight = self._flights.get(key)
             if flight is not None:
@@ -69,13 +89,45 @@ class Memory:
             return None
 
     def failure(self, key: str, args: str, path: str, attempt: int) -> EffectRecord | None:
-        """The failure that an earlier lifetime recorded in this visit. It is given out once, and to no retry."""
+        """The next of the failures that an earlier lifetime recorded in this visit. Each is given out once, none to a
+        retry.
+        """
         with self._lock:
-            record = self._failed.pop(key, None)
-        if record is None or record.path != path or attempt:
+            left = self._failed.get(key)
+            if left is None:
+                return None
+            record = left.pop(0)
+            fits = record.path == path and not attempt
+            if not fits or not left:
+                del self._failed[key]
+        if not fits:
             return None
         _check(record, args)
+        self.tried(record, attempt)
         return record
+
+    def tried(self, record: EffectRecord, attempt: int) -> None:
+        """A call of this visit has failed, in this attempt at its node: the next one has another record."""
+        key = effect_of(record.key)
+        with self._lock:
+            self._tries[key] = (record.path, attempt, record, self._tried(key, record.path, attempt)[1] + 1)
+
+    def _tried(self, key: str, path: str, attempt: int) -> tuple[EffectRecord | None, int]:
+        """The last failure of this visit and how many there were."""
+        where, tried, record, count = self._tries.get(key, ("", 0, None, 0))
+        return (record, count) if (where, tried) == (path, attempt) else (None, 0)
+
+    def next_try(self, key: str, path: str, attempt: int) -> tuple[str, str]:
+        """The key of the record of a call that begins, and its token."""
+        token = os.urandom(8).hex()
+        with self._lock:
+            last, count = self._tried(key, path, attempt)
+            unknown = self._unknown.get(key)
+        if last is not None:
+            token += f"-{_own(last)}"
+        if unknown is not None:  # what it came to is said over it
+            return unknown.key, token
+        return (f"{key}/{count + 1}" if count else key), token
 
     def unknown(self, key: str, args: str) -> EffectRecord | None:
         """The record of an attempt that is over and has no outcome."""
@@ -89,15 +141,15 @@ class Memory:
         """An attempt of this lifetime is over without a result; `sure` where it is known not to have happened."""
         with self._lock:
             if sure:
-                self._unknown.pop(record.key, None)
+                self._unknown.pop(effect_of(record.key), None)
             else:
-                self._unknown[record.key] = record
+                self._unknown[effect_of(record.key)] = record
 
     def settle(self, record: EffectRecord) -> None:
         """Remember an outcome that the store has."""
         with self._lock:
-            self._records[record.key] = record
-            self._unknown.pop(record.key, None)
+            self._records[effect_of(record.key)] = record
+            self._unknown.pop(effect_of(record.key), None)
 
     def leave(self, key: str, owner: object) -> None:
         """The flight of `owner`, if it has one, is over; whoever waits for it goes on."""
@@ -119,6 +171,21 @@ class Memory:
                 return None
             flight.tell.append(tell)
             return flight.landed
+
+
+def _chain(record: EffectRecord, failed: dict[str, EffectRecord]) -> list[EffectRecord]:
+    """The failures that came one after another in one visit; a number that is left from an earlier attempt is none."""
+    chain = [record]
+    while True:
+        after = failed.get(f"{record.key}/{len(chain) + 1}")
+        if after is None or after.attempt.partition("-")[2] != _own(chain[-1]):
+            return chain
+        chain.append(after)
+
+
+def _own(record: EffectRecord) -> str:
+    """The part of a token that is the attempt's own."""
+    return record.attempt.partition("-")[0]
 
 
 def _check(record: EffectRecord, args: str) -> None:

@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Claim, Execution
 
@@ -117,14 +115,13 @@ class Calls:
         """Whether a call under this token is in progress here."""
         return token in self._coming or token in self._claims
 
-    @contextmanager
-    def expected(self, token: str) -> Generator[str, None, None]:
+    def expect(self, token: str) -> None:
         """A claim is being written: whoever reads it in the store before `enter` must not take its owner for gone."""
         self._coming.add(token)
-        try:
-            yield token
-        finally:
-            self._coming.discard(token)
+
+    def settle(self, token: str) -> None:
+        """It is written and entered, or will not be."""
+        self._coming.discard(token)
 
     def enter(self, store: Checkpointer, claim: Claim) -> None:
         """A call begins: its lease is renewed from now on."""

@@ -18,7 +18,7 @@ The rows are tried from the top; the first that fits counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdur._delta import diff
 from fastdur._sealed import Sealed
@@ -35,12 +35,12 @@ from fastdur.errors import (
 from fastdur.records import Frame, PendingInterrupt, Resume, frozen_answer, stored_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fastdur._codec import Frozen
     from fastdur._effects import Reading
     from fastdur._steps import Trail
-    from fastdur.records import Checkpoint, Question, Status
+    from fastdur.records import Checkpoint, Execution, Question, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def decide(reading: Reading, request: Request, frame: Frame) -> Entry:
         return _reopened(request, frame)
     if request.value is None:
         return _unanswered(head.execution_id, frame)
-    return _answered(head.execution_id, request, request.value, frame)
+    return _answered(head, request, request.value, frame)
 
 
 def _reopened(request: Request, frame: Frame) -> Entry:
@@ -111,9 +111,10 @@ def _unanswered(execution_id: str, frame: Frame) -> Entry:
     raise ChainResumeError(message)
 
 
-def _answered(execution_id: str, request: Request, value: Resume, frame: Frame) -> Entry:
+def _answered(head: Execution, request: Request, value: Resume, frame: Frame) -> Entry:
+    execution_id = head.execution_id
     candidates = [trail for trail in trails(frame) if trail[-1].questions]
-    fitting = [trail for trail in candidates if _fits(trail[-1].questions[-1], value, request.prefix)]
+    fitting = [trail for trail in candidates if _fits(trail, value, request.prefix, head.graph)]
     if len(fitting) > 1:
         message = (
             f"Run {execution_id!r} has several questions this answer could be meant for: "
@@ -132,18 +133,23 @@ def _answered(execution_id: str, request: Request, value: Resume, frame: Frame) 
     raise AlreadyResumed(message)
 
 
-def _fits(question: Question, value: Resume, prefix: str | None) -> bool:
-    if value.interrupt_id is not None and value.interrupt_id != question.id:
+def _fits(trail: Trail, value: Resume, prefix: str | None, graph: Frozen) -> bool:
+    asked = trail[-1].questions[-1].id
+    if value.interrupt_id is not None and value.interrupt_id != asked:
         return False
-    return prefix is None or _under(question.id, prefix)
+    if prefix is None:
+        return True
+    wholes = without_visits(asked), asked.rpartition("/")[0], _machines(graph, trail)
+    return any(whole == prefix or whole.startswith(f"{prefix}/") for whole in wholes)
 
 
-def _under(interrupt_id: str, prefix: str) -> bool:
-    """Whether a question stands at or under an address or a path."""
-    for whole in (without_visits(interrupt_id), interrupt_id.rpartition("/")[0]):
-        if whole == prefix or whole.startswith(f"{prefix}/"):
-            return True
-    return False
+def _machines(graph: Any, trail: Trail) -> str:
+    """`agent_path` as the stored graph has it, which fits the frames whatever the runner of today looks like."""
+    names = [f"{graph['kind']}:{graph['name']}"]
+    for frame in trail[1:]:
+        graph = graph["nodes"][frame.place]
+        names.append(f"{graph['kind']}:{graph['name']}")
+    return "/".join(names)
 
 
 def _no_fit(execution_id: str, request: Request, value: Resume, frame: Frame) -> ChainResumeError | AlreadyResumed:
@@ -216,6 +222,16 @@ def without_open_questions(frame: Frame) -> Frame:
     """The tree with what is not answered taken back, so that it is asked again."""
     questions = frame.questions if is_due(frame) else frame.questions[:-1]
     return replace(frame, questions=questions, children=tuple(map(without_open_questions, frame.children)))
+
+
+def without_questions(frame: Frame) -> Frame:
+    """The tree with every question taken out, answered or not: whatever a step asks, it asks again."""
+    return replace(frame, questions=(), children=tuple(map(without_questions, frame.children)))
+
+
+def latest_forkable(rows: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The newest of these rows, ascending, that is no end marker."""
+    return next((row for row in reversed(rows) if row.step_type != "run_end"), None)
 
 
 def _listed(questions: Iterable[Question]) -> str:

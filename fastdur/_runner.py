@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from fastdur import _engine, _owner, _runs
+from fastdur import _branching, _engine, _owner, _runs
+from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime
+from fastdur._forking import Forking, checked_changes
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
 from fastdur._reentry import Request
 from fastdur._runs import adrive, checked_answer, checked_id, drive, outcome, store_or_default
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
-from fastdur.errors import ChainResumeError, FastdurError, NodeIsAsync
-from fastdur.scope import parent_of
+from fastdur.errors import ChainResumeError, FastdurError, GraphError, NodeIsAsync
+from fastdur.scope import active, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Literal
 
+    from fastdur._branching import Branch
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
     from fastdur._steps import Call, Done, Machine, Push, State, Step
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 3
 
 
-class Runner(ABC):
+class Runner(Forking):
     """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
 
     kind: str
@@ -45,7 +48,7 @@ class Runner(ABC):
         if given is True or isinstance(given, (str, os.PathLike)):
             message = f"checkpointer={given!r} is no store; give SQLiteCheckpointer(path), None or False"
             raise TypeError(message)
-        self.name = name
+        self.name = checked_name(name, f"the name of a {self.kind}")
         self._given = checkpointer
 
     # -- the machine, given by each topology ---------------------------------------------------------------------------
@@ -115,10 +118,10 @@ class Runner(ABC):
         does.
 
         `modified_state` is merged into the state the next step sees, in a row of its own. `agent_path_prefix` aims the
-        answer at the one question at or under that address. `takeover` states that the owner is gone. `accept_graph`
-        takes a changed graph where the addresses of the run still exist. `reopen` carries a cancelled run on; it asks
-        its questions again. Raises `AlreadyResumed`, `RunInProgress`, `ChainResumeError` and its kinds, `NodeIsAsync`,
-        `NotStorable`, `StoreError`, and the exception of a node that fails.
+        answer at the one question at or under that address, path or agent path. `takeover` states that the owner is
+        gone. `accept_graph` takes a changed graph where the addresses of the run still exist. `reopen` carries a
+        cancelled run on; it asks its questions again. Raises `AlreadyResumed`, `RunInProgress`, `ChainResumeError` and
+        its kinds, `NodeIsAsync`, `NotStorable`, `StoreError`, and the exception of a node that fails.
         """
         self._check("aresume")
         request = self._request(
@@ -257,7 +260,7 @@ class Runner(ABC):
         parent = None if self._given is False else parent_of(self.name)
         if parent is not None:
             run_id = given or parent.child_id
-            steps = _engine.start_child(self, run_id, data, parent.execution_id, parent.path)
+            steps = _engine.start_child(self, run_id, data, parent)
         else:
             run_id = given or os.urandom(16).hex()
             steps = _engine.start(self, run_id, data)
@@ -280,17 +283,41 @@ class Runner(ABC):
         **flags: bool,
     ) -> Request:
         self.stored()
-        if modified is not None and not isinstance(modified, dict):
-            message = f"modified_state is {type(modified).__qualname__}; give a dict"
-            raise TypeError(message)
-        changes: Any = None if modified is None else Snapshot.of({**modified}, "modified_state").frozen
+        changes = checked_changes(modified, "modified_state")
         return Request(checked_id(execution_id), checked_answer(value), changes, agent_path_prefix, **flags)
+
+    def _branching(self, branch: Branch) -> Steps:
+        return _branching.fork(self, branch)
 
     def _resuming(self, request: Request, context: object) -> tuple[Steps, Lifetime]:
         return _engine.resume(self, request), self._lifetime(request.execution_id, context)
 
     def _lifetime(self, execution_id: str, context: object) -> Lifetime:
-        return Lifetime(execution_id, self.name, self.checkpointer, durable=self._given is not False, context=context)
+        life = Lifetime(execution_id, self.name, self.checkpointer, durable=self._given is not False, context=context)
+        life.machine = self
+        return life
+
+    def _check_idle(self, what: str) -> None:
+        """Refuse to change a topology under a run: it would take nodes twice, or never."""
+        for life in [*active]:
+            if isinstance(life.machine, Runner) and holds(life.machine, self):
+                message = (
+                    f"{what} while run {life.execution_id!r} of {self.kind} {self.name!r} goes through it; "
+                    f"build the {self.kind} before it starts, or make another one."
+                )
+                raise GraphError(message)
+
+
+def holds(outer: Runner, wanted: Runner) -> bool:
+    """Whether `wanted` is `outer`, or stands anywhere inside it."""
+    seen: list[Runner] = []
+    ahead = [outer]
+    while ahead:
+        runner = ahead.pop()
+        if runner not in seen:
+            seen.append(runner)
+            ahead += [inner for _, inner in runner.runners()]
+    return wanted in seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from fastdur import _engine, _unknown
+from fastdur import _ending, _engine, _unknown
+from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime, arun, run
 from fastdur._threads import in_thread
 from fastdur.errors import FastdurError, RunCancelled, StaleRun, StoreError
@@ -13,7 +14,10 @@ from fastdur.records import Resume
 from fastdur.scope import current
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from fastdur._engine import Ended, Steps
+    from fastdur._pruned import Pruned
     from fastdur._unknown import Outcome
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import RunResult, UnknownEffect
@@ -79,7 +83,7 @@ def checked_id(execution_id: str) -> str:
     if type(execution_id) is not str or not execution_id:
         message = f"execution_id is {execution_id!r}; give a non-empty str"
         raise TypeError(message)
-    return execution_id
+    return checked_name(execution_id, "execution_id")
 
 
 def checked_answer(value: Resume | None) -> Resume | None:
@@ -103,6 +107,11 @@ def store_or_default(checkpointer: Checkpointer | None) -> Checkpointer:
 
 def _reading(execution_id: str, checkpointer: Checkpointer | None) -> Lifetime:
     return Lifetime(checked_id(execution_id), "", store_or_default(checkpointer), durable=True, context=None)
+
+
+def _any(checkpointer: Checkpointer | None) -> Lifetime:
+    """What is done to no one run."""
+    return Lifetime("", "", store_or_default(checkpointer), durable=True, context=None)
 
 
 def result(execution_id: str, checkpointer: Checkpointer | None = None) -> RunResult:
@@ -132,15 +141,65 @@ async def adecide(execution_id: str, resume_value: Resume, checkpointer: Checkpo
 def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
     """End a run for good, running or paused: one transaction withdraws its questions and appends the end marker.
 
-    An owner at work is fenced: its next write is refused and its call raises `RunCancelled`. Cancelling again changes
-    nothing. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
+    The child runs that its nodes have started are cancelled after it, each in a transaction of its own; cancelling
+    again sees to those that were left, and else changes nothing. An owner at work is fenced: its next write is refused
+    and its call raises `RunCancelled`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
     """
-    run(_engine.cancel(execution_id), _reading(execution_id, checkpointer).perform)
+    run(_ending.cancel(execution_id), _reading(execution_id, checkpointer).perform)
 
 
 async def acancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
     """`cancel` on the running event loop."""
-    await arun(_engine.cancel(execution_id), _reading(execution_id, checkpointer).aperform)
+    await arun(_ending.cancel(execution_id), _reading(execution_id, checkpointer).aperform)
+
+
+def delete_execution(execution_id: str, checkpointer: Checkpointer | None = None, *, takeover: bool = False) -> None:
+    """Remove a run from the store, with the child runs that its nodes have started: every row, question and record.
+
+    All of it goes in one transaction, or nothing. Its forks stay as they are, and its id is free again. Whatever its
+    state: a paused run takes its questions along. Raises `RunNotFound`; `RunInProgress` where a live owner works on
+    it, unless `takeover=True`, which fences that owner: its next write is refused; and `ChainResumeError` for the child
+    run of an unfinished run, which would start it again.
+    """
+    steps = _ending.delete(execution_id, takeover=takeover)
+    run(steps, _reading(execution_id, checkpointer).perform)
+
+
+async def adelete_execution(
+    execution_id: str, checkpointer: Checkpointer | None = None, *, takeover: bool = False
+) -> None:
+    """`delete_execution` on the running event loop."""
+    steps = _ending.delete(execution_id, takeover=takeover)
+    await arun(steps, _reading(execution_id, checkpointer).aperform)
+
+
+def prune(
+    older_than: timedelta,
+    checkpointer: Checkpointer | None = None,
+    *,
+    failed: timedelta | None = None,
+    dry_run: bool = False,
+) -> Pruned:
+    """Remove completed and cancelled runs that ended at least `older_than` ago, and say how many of which runner.
+
+    Failed runs, which can still be resumed, go only with an age of their own, `failed`. Running and paused ones never
+    go. A run goes with its child runs in one transaction, or stays while one of them is unfinished or younger; forks go
+    by their own age. Ages are judged by the clock of the database. `dry_run=True` counts and removes nothing. Safe at
+    any time, beside workers and other prunes: it goes in batches of a hundred runs, and what somebody takes up
+    meanwhile stays. Raises `TypeError` and `ValueError` for what is no age, `StoreError`.
+    """
+    return cast("Pruned", run(_ending.prune(older_than, failed, dry_run=dry_run), _any(checkpointer).perform))
+
+
+async def aprune(
+    older_than: timedelta,
+    checkpointer: Checkpointer | None = None,
+    *,
+    failed: timedelta | None = None,
+    dry_run: bool = False,
+) -> Pruned:
+    """`prune` on the running event loop."""
+    return cast("Pruned", await arun(_ending.prune(older_than, failed, dry_run=dry_run), _any(checkpointer).aperform))
 
 
 def list_unknown(execution_id: str, checkpointer: Checkpointer | None = None) -> list[UnknownEffect]:

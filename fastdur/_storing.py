@@ -24,25 +24,27 @@ from fastdur._effects import (
     Take,
     Unknown,
 )
+from fastdur._run_effects import Children, Delete, Fence, Fork, OneRow, Prune
 from fastdur._sealed import Sealed
 from fastdur.checkpointers.protocol import Start as StartOf
 from fastdur.errors import RunNotFound, StoreCorrupt
-from fastdur.records import Checkpoint, PendingInterrupt
+from fastdur.records import Checkpoint, Claim, PendingInterrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastdur._drivers import Lifetime
     from fastdur._effects import Row
-    from fastdur.records import Claim, Execution
+    from fastdur._pruned import Pruned
+    from fastdur.records import Execution
 
 
-def _checkpoint(life: Lifetime, row: Row, run: int, seq: int) -> Checkpoint:
-    checkpoint_id = f"{run}-{seq}-{os.urandom(8).hex()}"
+def _checkpoint(execution_id: str, row: Row, seq: int, before: str, parent: str | None = None) -> Checkpoint:
+    """The row with its own random id, which stands after `before`."""
     return Checkpoint(
-        life.execution_id,
+        execution_id,
         seq,
-        checkpoint_id,
+        f"{before}{os.urandom(8).hex()}",
         row.node_id,
         row.node_index,
         row.step_type,
@@ -50,13 +52,14 @@ def _checkpoint(life: Lifetime, row: Row, run: int, seq: int) -> Checkpoint:
         row.frames,
         row.agent_path,
         row.extra,
-        None,
+        parent,
         time.time(),
     )
 
 
-def _next(life: Lifetime, row: Row, seen: Execution) -> Checkpoint:
-    return _checkpoint(life, row, seen.run, seen.seq + 1)
+def _next(row: Row, seen: Execution | Claim) -> Checkpoint:
+    seq = seen.seq + 1
+    return _checkpoint(seen.execution_id, row, seq, f"{seen.run}-{seq}-")
 
 
 def _look(life: Lifetime, effect: Look) -> Reading:
@@ -80,59 +83,107 @@ def _look(life: Lifetime, effect: Look) -> Reading:
 
 
 def _history(life: Lifetime, effect: History) -> list[Checkpoint]:
-    return life.store.list(effect.execution_id)
+    return life.store.list(effect.execution_id, limit=effect.limit)
+
+
+def _one_row(life: Lifetime, effect: OneRow) -> Checkpoint | None:
+    return life.store.get_by_id(effect.execution_id, effect.checkpoint_id)
+
+
+def _children(life: Lifetime, effect: Children) -> list[Execution]:
+    found = life.store.list_executions(parent=effect.execution_id)
+    return [head for head in reversed(found) if head.is_child]
 
 
 def _start(life: Lifetime, effect: Start) -> None:
-    with _owner.calls.expected(_token()) as token:
-        start = StartOf(
-            effect.execution_id,
-            effect.runner,
-            effect.kind,
-            effect.graph,
-            effect.input,
-            token,
-            _owner.me(),
-            effect.parent_id,
-            effect.parent_address,
-        )
-        life.own(life.store.start_execution(start))
+    start = StartOf(
+        effect.execution_id,
+        effect.runner,
+        effect.kind,
+        effect.graph,
+        effect.input,
+        life.claiming(),
+        _owner.me(),
+        effect.parent_id,
+        effect.parent_address,
+        parent_token=effect.parent_token,
+        recorded=effect.recorded,
+    )
+    life.own(life.store.start_execution(start))
+    life.recorded = effect.recorded
+
+
+def _fork(life: Lifetime, effect: Fork) -> None:
+    source = None if effect.source is None else effect.source.checkpoint_id
+    start = StartOf(
+        effect.execution_id,
+        effect.runner,
+        effect.kind,
+        effect.graph,
+        effect.input,
+        life.claiming(),
+        _owner.me(),
+        effect.seen.execution_id,
+        parent_checkpoint_id=source,
+        origin=_checkpoint(effect.execution_id, effect.row, 1, "", source),
+        recorded=effect.recorded,
+        effects_of=effect.seen.run if effect.recorded else None,
+    )
+    life.own(life.store.start_execution(start))
+    life.recorded = effect.recorded
+    if effect.recorded:
+        life.memory.load(life.store.list_idempotent(effect.execution_id))
 
 
 def _take(life: Lifetime, effect: Take) -> bool:
-    row = None if effect.row is None else _next(life, effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        return _taken(life, life.store.claim_execution(effect.seen, token, _owner.me(), row, effect.graph))
+    row = None if effect.row is None else _next(effect.row, effect.seen)
+    claim = life.store.claim_execution(effect.seen, life.claiming(), _owner.me(), row, effect.graph)
+    return _taken(life, effect, claim)
 
 
 def _answer(life: Lifetime, effect: Answer) -> bool:
-    row = _next(life, effect.row, effect.seen)
-    with _owner.calls.expected(_token()) as token:
-        claim = life.store.delete_pending_interrupt_atomic(
-            effect.seen, token, _owner.me(), effect.interrupt_id, row, effect.graph
-        )
-        return _taken(life, claim)
+    row = _next(effect.row, effect.seen)
+    claim = life.store.delete_pending_interrupt_atomic(
+        effect.seen, life.claiming(), _owner.me(), effect.interrupt_id, row, effect.graph
+    )
+    return _taken(life, effect, claim)
 
 
-def _taken(life: Lifetime, claim: Claim | None) -> bool:
+def _taken(life: Lifetime, effect: Take | Answer, claim: Claim | None) -> bool:
     if claim is None:
         return False
     life.own(claim)
+    life.recorded = effect.seen.recorded
     life.memory.load(life.store.list_idempotent(life.execution_id))
     return True
 
 
 def _decide(life: Lifetime, effect: Decide) -> bool:
-    return life.store.decide(effect.seen, effect.interrupt_id, _next(life, effect.row, effect.seen), effect.status)
+    return life.store.decide(effect.seen, effect.interrupt_id, _next(effect.row, effect.seen), effect.status)
 
 
 def _cancel(life: Lifetime, effect: Cancel) -> bool:
-    return life.store.cancel(effect.seen, _next(life, effect.row, effect.seen))
+    return life.store.cancel(effect.seen, _next(effect.row, effect.seen))
+
+
+def _fence(life: Lifetime, effect: Fence) -> None:
+    seen = effect.seen
+    life.store.release(Claim(seen.execution_id, seen.run, seen.epoch, seen.token or "", seen.seq))
+
+
+def _delete(life: Lifetime, effect: Delete) -> bool:
+    return life.store.delete_execution(effect.seen)
+
+
+def _prune(life: Lifetime, effect: Prune) -> Pruned:
+    return life.store.prune(
+        effect.older_than, effect.failed, dry_run=effect.dry_run, after=effect.after, limit=effect.limit
+    )
 
 
 def _append(life: Lifetime, effect: Append) -> Checkpoint:
     claim, keep = life.owned(), life.at_work()
-    row = _checkpoint(life, effect.row, claim.run, claim.seq + 1)
+    row = _next(effect.row, claim)
     if effect.asked is not None:
         row = life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
     else:
@@ -186,11 +237,17 @@ def _resolve(life: Lifetime, effect: Resolve) -> bool:
 STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Look: _look,
     History: _history,
+    OneRow: _one_row,
+    Children: _children,
     Start: _start,
+    Fork: _fork,
     Take: _take,
     Answer: _answer,
     Decide: _decide,
     Cancel: _cancel,
+    Fence: _fence,
+    Delete: _delete,
+    Prune: _prune,
     Append: _append,
     Release: _release,
     BeginEffect: _begin,
@@ -199,7 +256,3 @@ STORED: dict[type, Callable[[Lifetime, Any], Any]] = {
     Recorded: _recorded,
     Resolve: _resolve,
 }
-
-
-def _token() -> str:
-    return os.urandom(16).hex()

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from fastdur._graph import Edge, Graph, Node
-from fastdur._runner import Runner
+from fastdur._runner import Runner, holds
 from fastdur._steps import Call, Done, Push, Return
 from fastdur._visits import count, with_visit
 from fastdur.errors import GraphError
@@ -59,6 +59,7 @@ class Chain(Runner):
         its own, `timeout` is in seconds for each try. `input` (runners only) makes the runner's input from the state;
         without it the runner starts from a copy of the state, and what it changed is merged back.
         """
+        self._check_idle("add_node() was called")
         index = len(self._graph.nodes)
         if isinstance(fn, Runner):
             node = _machine_node(id, index, fn, input, output_key=output_key, retry=retry, timeout=timeout)
@@ -81,6 +82,7 @@ class Chain(Runner):
         if when is not None and not callable(when):
             message = f"when= of edge {source + '->' + target!r} is {when!r}; give a function of the state"
             raise GraphError(message)
+        self._check_idle("connect() was called")
         self._graph.connect(Edge(source, target, when, max_iterations))
         return self
 
@@ -89,7 +91,7 @@ class Chain(Runner):
         self._graph.validate()
         self._check_depth()
         for place, runner in self.runners():
-            if _holds(runner, self):
+            if holds(runner, self):
                 message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
                 raise GraphError(message)
             runner.validate()
@@ -203,7 +205,7 @@ class Chain(Runner):
         after: State = {
             **state,
             "data": data,
-            "due": [name for name in due if name != step.node],
+            "due": _without(due, step.node),
             **with_visit(state, step.node, step.visit, again=step.node in self._graph.again),
             "out": step.output_key if step.output_key is not None else out,
         }
@@ -226,6 +228,11 @@ class Chain(Runner):
         return after
 
 
+def _without(due: list[str], node: str) -> list[str]:
+    place = due.index(node)
+    return due[:place] + due[place + 1 :]
+
+
 def _merged(state: State, output_key: str | None, child: State) -> tuple[State, tuple[str, ...]]:
     """The parent's data after a nested chain ended: what the child changed, or its whole state under `output_key`."""
     data: Any = state["data"]
@@ -235,18 +242,6 @@ def _merged(state: State, output_key: str | None, child: State) -> tuple[State, 
     touched: Any = child.get("touched", [])
     kept = {key: value for key, value in data.items() if key not in touched or key in theirs}
     return {**kept, **{key: theirs[key] for key in touched if key in theirs}}, tuple(touched)
-
-
-def _holds(outer: Runner, wanted: Runner) -> bool:
-    """Whether `wanted` is `outer`, or stands anywhere inside it."""
-    seen: list[Runner] = []
-    ahead = [outer]
-    while ahead:
-        runner = ahead.pop()
-        if runner not in seen:
-            seen.append(runner)
-            ahead += [inner for _, inner in runner.runners()]
-    return wanted in seen
 
 
 def _machine_node(id: str, index: int, runner: Runner, input: Callable[..., Any] | None, **options: Any) -> Node:

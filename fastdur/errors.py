@@ -7,13 +7,16 @@
     │   ├── CycleLimitError         a back edge would be taken more often than its bound
     │   ├── NodeResultError         a node returned something that cannot be merged
     │   ├── NodeTimeout             a node ran longer than its timeout (also a TimeoutError)
+    │   ├── NodeCancelled           something that a node waited for was cancelled, and the run was not
     │   ├── RunFailed               the stored outcome of a run that failed
     │   └── ChainResumeError        this run cannot be resumed in this way
     │       ├── RunNotFound
     │       ├── GraphChanged
     │       ├── UnknownInterrupt
     │       ├── AmbiguousResume
-    │       └── RunCancelled
+    │       ├── RunCancelled
+    │       ├── CheckpointNotFound  the run has no row with this id
+    │       └── ForkRefused         no branch can begin here
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
@@ -29,7 +32,9 @@
     ├── IdempotencyError
     │   ├── IdempotencyMismatch     one key, other arguments
     │   ├── EffectFailed            the recorded failure of an effect whose class is not known here
+    │   ├── EffectForbidden         a branch that runs no effects met one that has no record
     │   ├── EffectUnknown           nobody knows whether an effect has happened; resolve_unknown leads on
+    │   ├── InTransaction           something else in the body of a transactional effect
     │   └── EffectDeadlock          an effect waits for itself
     ├── NotStorable                 a value that no store keeps unchanged (also a TypeError)
     └── StoreError
@@ -83,6 +88,13 @@ class NodeTimeout(ChainError, TimeoutError):
     """A node ran longer than its `timeout`."""
 
 
+class NodeCancelled(ChainError):
+    """A node ended with a `CancelledError` although nobody cancelled this call.
+
+    Something that it waited for was cancelled. Counts as an exception of the node's own: its `retry` applies.
+    """
+
+
 class RunFailed(ChainError):
     """The stored failure of a run: the text and the type name of the error that ended it."""
 
@@ -109,6 +121,14 @@ class AmbiguousResume(ChainResumeError):
 
 class RunCancelled(ChainResumeError):
     """The run was cancelled; only `reopen=True` leads on."""
+
+
+class CheckpointNotFound(ChainResumeError):
+    """The run has no row with this checkpoint id; the message says where its rows are listed."""
+
+
+class ForkRefused(ChainResumeError):
+    """No branch can begin here: at an end marker, or inside a node."""
 
 
 class AlreadyResumed(FastdurError):
@@ -185,6 +205,10 @@ class EffectFailed(IdempotencyError):
         self.type_name = type_name
 
 
+class EffectForbidden(IdempotencyError):
+    """An effect without a record was called in a fork with `effects="recorded"`. Its body did not run."""
+
+
 class EffectUnknown(IdempotencyError):
     """An effect under `on_unknown="raise"` was begun and nobody recorded what came of it.
 
@@ -203,6 +227,10 @@ class NotHappened(Exception):
     A body raises it where it knows; a function given as `on_unknown=` returns it, or raises it, and `resolve_unknown`
     takes it: the class, or an instance with a text. To a retry it is an exception like any other.
     """
+
+
+class InTransaction(IdempotencyError):
+    """In the body of a transactional effect there can be no other effect, no question and no run: it is one commit."""
 
 
 class EffectDeadlock(IdempotencyError):

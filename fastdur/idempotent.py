@@ -70,6 +70,7 @@ def idempotent(
     on_unknown: OnUnknown = "rerun",
     per: Per = "run",
     raises: type[Exception] | Kinds = (),
+    transactional: bool = False,
     required: bool = False,
 ) -> Decorator: ...
 
@@ -83,6 +84,7 @@ def idempotent(
     on_unknown: OnUnknown = "rerun",
     per: Per = "run",
     raises: type[Exception] | Kinds = (),
+    transactional: bool = False,
     required: bool = False,
 ) -> Any:
     """Record the result of a function under the run it is called in; a recorded call is answered, not run again.
@@ -107,6 +109,10 @@ def idempotent(
     call, and returns `Happened(result)` or `NotHappened`; for an `async def` it may be one. With these two a body that
     raised is unknown as well, unless it raised `NotHappened`.
 
+    With `transactional=True` the body of a sync function writes into the store's own database through `transaction()`:
+    its statements and the record are one commit, so it happens exactly once and is never unknown. In it any other
+    effect, `interrupt()` and run raises `InTransaction`.
+
     Outside a run the function runs plainly; with `required=True` it raises `ScopeLost`. `fn.plain(...)` runs it plainly
     on purpose, anywhere. In a thread that does not know its run it raises `ScopeLost` while a run is active in this
     process: hand such a thread `carry(fn)`. Raises `IdempotencyError`
@@ -117,7 +123,14 @@ def idempotent(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         declared = Declared(
-            function, key_fn=key_fn, name=name, on_unknown=on_unknown, per=per, raises=raises, required=required
+            function,
+            key_fn=key_fn,
+            name=name,
+            on_unknown=on_unknown,
+            per=per,
+            raises=raises,
+            transactional=transactional,
+            required=required,
         )
         return _awaited(declared) if is_async(function) else _called(declared)
 
@@ -142,6 +155,9 @@ def _called(declared: Declared) -> Callable[..., Any]:
         if scope is None:
             return plain(*args, **kwargs)
         call = EffectCall(declared, scope, args, kwargs)
+        recorded = call.recorded()
+        if recorded is not None:
+            return _given(recorded)
         try:
             return _given(scope.node.once(call.steps()))
         finally:
@@ -168,6 +184,9 @@ def _awaited(declared: Declared) -> Callable[..., Any]:
         if scope is None:
             return await aplain(*args, **kwargs)
         call = EffectCall(declared, scope, args, kwargs)
+        recorded = call.recorded()
+        if recorded is not None:
+            return _given(recorded)
         try:
             return _given(await scope.node.aonce(call.steps()))
         finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastdur._codec import freeze
+from fastdur._codec import freeze, joined
 from fastdur._delta import diff
+from fastdur.checkpointers._cursor import alone
 from fastdur.errors import FastdurError, InterruptError, InterruptMismatch, InterruptNotAllowed, InterruptSignal
 from fastdur.records import Question, thawed_answer
 from fastdur.scope import here
@@ -42,7 +43,7 @@ def interrupt(
     node.check()
     try:
         _check_place(node, reason, in_effect=scope.effect is not None or not scope.asks)
-        return _ask(node, reason, context, on_changed_context)
+        return _ask(node, joined(reason), context, on_changed_context)
     except (FastdurError, TypeError) as error:
         node.refused = error  # whoever catches it and goes on would go on without an answer
         raise
@@ -68,6 +69,7 @@ def _check_place(node: NodeCall, reason: str, *, in_effect: bool) -> None:
             f"interrupt({reason!r}) in a chain with checkpointer=False: nothing could be resumed. Give it a store."
         )
         raise InterruptNotAllowed(message)
+    alone(f"interrupt({reason!r})")
     if in_effect:
         message = f"interrupt({reason!r}) inside an @idempotent function or its key_fn; ask before or after it."
         raise InterruptNotAllowed(message)

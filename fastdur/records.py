@@ -250,6 +250,18 @@ class Execution:
     parent_checkpoint_id: str | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+    recorded: bool = False
+    """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
+
+    @property
+    def is_child(self) -> bool:
+        """Whether a node of another run started this one. A fork names its source too, and stands alone."""
+        return self.parent_address is not None
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether it began at a row of another run."""
+        return self.parent_id is not None and not self.is_child
 
     @property
     def owned(self) -> bool:
@@ -281,7 +293,8 @@ class EffectRecord:
 
     `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
     store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
-    what came of them.
+    what came of them. Where a visit calls an effect again that has failed in it, the call has a record of its own:
+    `key` is that of the effect, `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it.
     """
 
     key: str
@@ -295,11 +308,16 @@ class EffectRecord:
     epoch: int = field(default=0, compare=False)
 
 
+def effect_of(key: str) -> str:
+    """The key of the effect that a record belongs to."""
+    return key.partition("/")[0]
+
+
 def provider_key(execution_id: str, key: str) -> str:
     """What the provider is told an effect by: another for each run, the same for ever."""
     from hashlib import sha256
 
-    return sha256(f"{execution_id}\n{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return sha256(f"{execution_id}\n{effect_of(key)}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

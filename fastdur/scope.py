@@ -9,6 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from fastdur._functions import is_async
+from fastdur.checkpointers._cursor import inside
 from fastdur.errors import ScopeEnded, ScopeError, ScopeLost, SimulatedCrash, StaleRun, StoreError
 from fastdur.records import provider_key
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Invoke
     from fastdur._memory import Memory
-    from fastdur.records import EffectRecord, Question
+    from fastdur._steps import Machine
+    from fastdur.checkpointers._cursor import TransactionCursor
+    from fastdur.records import Claim, EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
 P = ParamSpec("P")
@@ -31,11 +34,11 @@ class _Process:
     forks = 0
 
 
-_process = _Process()
+process = _Process()
 
 
 def _forked() -> None:
-    _process.forks += 1
+    process.forks += 1
     active.clear()
 
 
@@ -49,9 +52,12 @@ class Host(Protocol):
     execution_id: str
     epoch: int
     context: object
+    machine: Machine | None
     durable: bool
     poisoned: bool
+    recorded: bool
     memory: Memory
+    claim: Claim | None
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
         """Perform a small generator of effects from inside user code."""
@@ -90,7 +96,7 @@ class NodeCall:
         self.path = effect.path
         self.questions = effect.questions
         self.attempt = effect.attempt
-        self.born = _process.forks
+        self.born = process.forks
         self.calls = 0
         self.children: dict[str, int] = {}
         self.asked: Question | None = None
@@ -108,7 +114,7 @@ class NodeCall:
         if self.closed:
             message = f"Node {self.address!r} of run {self.host.execution_id!r} has ended; it can begin nothing more."
             raise ScopeEnded(message)
-        if self.born != _process.forks:
+        if self.born != process.forks:
             message = "A child made by fork owns no part of its parent's run; do this in the parent."
             raise ScopeEnded(message)
 
@@ -171,6 +177,21 @@ def here(what: str, otherwise: str = "") -> Scope | None:
     return scope or None
 
 
+def transaction() -> TransactionCursor:
+    """A cursor on the store's own connection, in the body of an `@idempotent(transactional=True)` function.
+
+    What is written through it is committed together with the record of the effect, or not at all. Statements and the
+    marks of their parameters are those of the database (`?` on SQLite, `%s` on Postgres). It begins and ends no
+    transaction itself, and is closed with the body; what would, and what would change the connection, raises
+    `InTransaction`. Raises `ScopeError` anywhere else.
+    """
+    cursor = inside.get()
+    if here("transaction() was called") is None or cursor is None:
+        message = "transaction() is asked outside the body of an @idempotent(transactional=True) function."
+        raise ScopeError(message)
+    return cursor
+
+
 def carry(fn: Callable[P, R]) -> Callable[P, R]:
     """`fn`, sync or async, knowing in any thread the run that `carry` was called in.
 
@@ -180,7 +201,7 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
     and `asyncio.to_thread` know them without. It may be called any number of times, in several threads at once. After
     the node has ended it begins no effect and asks nothing: `ScopeEnded`. Outside a run it is `fn` itself.
     """
-    scope = current.get()
+    scope, cursor = current.get(), inside.get()
     if scope is None:
         return fn
     if is_async(fn):
@@ -188,20 +209,22 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
         @wraps(fn)
         async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
-            token = current.set(scope)
+            token, within = current.set(scope), inside.set(cursor)
             try:
                 return await body(*args, **kwargs)
             finally:
+                inside.reset(within)
                 current.reset(token)
 
         return cast("Callable[P, R]", acarried)
 
     @wraps(fn)
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
-        token = current.set(scope)
+        token, within = current.set(scope), inside.set(cursor)
         try:
             return fn(*args, **kwargs)
         finally:
+            inside.reset(within)
             current.reset(token)
 
     return carried
@@ -209,10 +232,12 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The node, with its visit, that starts a run; and the id of that run where it is given none."""
+    """The node, with its visit, that starts a run; the token that its run is held under; a name for the new one."""
 
     execution_id: str
     path: str
+    token: str
+    recorded: bool
     child_id: str
 
 
@@ -230,7 +255,15 @@ def parent_of(name: str) -> Parent | None:
     inside = f"/{scope.effect.key[:12]}" if scope.effect is not None else ""
     place = f"{node.host.execution_id}/{node.path}{inside}/{name}"
     number = node.children[place] = node.children.get(place, 0) + 1
-    return Parent(node.host.execution_id, node.path, place if number == 1 else f"{place} ({number})")
+    token = node.host.claim.token if node.host.claim is not None else ""
+    child_id = place if number == 1 else f"{place} ({number})"
+    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id)
+
+
+def is_inside() -> bool:
+    """Whether the code that asks is inside a node of a stored run."""
+    scope = current.get()
+    return scope.node.host.durable if scope else False
 
 
 def execution_id() -> str:

@@ -28,9 +28,9 @@ _READS = frozenset({"Look", "History", "Waiting", "Unknown", "Recorded"})
 """What the engine does that no process would find traces of."""
 
 
-_CALLS = frozenset({"Invoke", "RunEffect", "AwaitEffect"})
+_CALLS = frozenset({"Invoke", "RunEffect", "Transact", "AwaitEffect"})
 """What calls user code, or waits for it."""
-_RETURNS = frozenset({"RunEffect", "EndEffect", "AwaitEffect"})
+_RETURNS = frozenset({"RunEffect", "EndEffect", "Transact", "AwaitEffect"})
 """What the engine does inside of user code, which goes on after it."""
 
 

@@ -26,12 +26,13 @@ def numbered_without_gaps(run: RunState) -> Iterator[str]:
 
 
 def names_its_rows(run: RunState) -> Iterator[str]:
-    """Each row has an id of its own, and a parent that is named is an earlier row."""
+    """Each row has an id of its own, and a parent that is named is an earlier row; a branch names one elsewhere."""
     known: set[str] = set()
     for row in run.rows:
         if row.checkpoint_id in known:
             yield f"two rows have the id {row.checkpoint_id}"
-        if row.parent_checkpoint_id is not None and row.parent_checkpoint_id not in known:
+        is_elsewhere = row.step_type == "fork_origin" and row.seq == 1
+        if row.parent_checkpoint_id is not None and row.parent_checkpoint_id not in known and not is_elsewhere:
             yield f"row {row.seq} names a parent that is no earlier row: {row.parent_checkpoint_id}"
         known.add(row.checkpoint_id)
 

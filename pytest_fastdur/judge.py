@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
 """What a story may do when it deals with an error itself: go another way."""
+_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect")
+"""What the engine does as user code is called, or inside of it."""
 _MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
 """By these a call may end, with the documented error; or it goes on."""
 _UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
@@ -85,7 +87,7 @@ def raised_as_ordered(lifetime: Lifetime, step: Step, status: str | None) -> Ite
 
 def _is_met_by_the_story(event: Event) -> bool:
     """Whether an error at a boundary goes through code of the user's, or may be retried as the story says."""
-    return bool(event.run) or event.kind in ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "AwaitEffect")
+    return bool(event.run) or event.kind in _IN_USER_CODE
 
 
 def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
@@ -170,9 +172,15 @@ def worst(evidence: Evidence, reference: End) -> Violation | None:
 
 
 def mark(evidence: Evidence, violation: Violation | None) -> str:
-    """What stands in the matrix: a code, `alt` where the story dealt with an error itself, `ok`."""
+    """What stands in the matrix.
+
+    A code; `ask` where the run stopped until somebody had said what happened; `alt` where the story dealt with an error
+    itself; or `ok`.
+    """
     if violation is not None:
         return violation.verdict.code
+    if any(seen.role == "in doubt" for seen in evidence.witnessed):
+        return "ask"
     return "alt" if is_handled(evidence) else "ok"
 
 

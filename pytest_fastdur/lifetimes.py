@@ -177,12 +177,16 @@ def _built(story: Story, store: Checkpointer) -> Runner:
 def _played(runner: Runner, story: Story, call: Call, watch: Watch) -> RunResult:
     entered: Any = runner
     if not is_async(runner):
+        if call.kind == "start" and story.enter is not None:
+            return story.enter(runner, story.execution_id)  # type: ignore[no-any-return]
         if call.kind == "start":
             return entered.execute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
         return runner.resume(story.execution_id, call.answer)
 
     async def played() -> RunResult:
         watch.task = asyncio.current_task()
+        if call.kind == "start" and story.enter is not None:
+            return await story.enter(runner, story.execution_id)  # type: ignore[no-any-return]
         if call.kind == "start":
             return await entered.aexecute(dict(story.input), execution_id=story.execution_id)  # type: ignore[no-any-return]
         return await runner.aresume(story.execution_id, call.answer)

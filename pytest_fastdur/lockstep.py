@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from fastdur._codec import freeze
 from fastdur.checkpointers.protocol import Checkpointer, Start
@@ -26,6 +25,7 @@ from fastdur.errors import FastdurError
 from fastdur.records import Claim, EffectRecord, Execution, PendingInterrupt, Status
 from pytest_fastdur import worlds
 from pytest_fastdur.comparable import comparable
+from pytest_fastdur.lockstep_lives import RUNS, VALUES, WHICH, Lives, has_claims, has_readings
 from pytest_fastdur.model import StoreModel
 from pytest_fastdur.worlds import World
 
@@ -35,31 +35,6 @@ if TYPE_CHECKING:
 LEASE: Final = 30.5
 """How long leases must last in the stores; clocks jump by whole seconds, so none ends at the very moment of a jump."""
 
-_TEXTS = st.text(st.characters(exclude_categories=()), max_size=6) | st.sampled_from(("", "$", "\ud800", "\0", "%_'\""))
-_LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats()
-    | _TEXTS
-    | st.binary(max_size=4)
-    | st.decimals(allow_nan=False, places=2)
-    | st.sampled_from((date(2024, 2, 29), datetime(1, 1, 1, tzinfo=UTC), 1, 1.0, True))
-)
-VALUES: Final[st.SearchStrategy[Any]] = st.recursive(
-    _LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=3).map(tuple)
-        | st.dictionaries(_TEXTS, inner, max_size=4)
-        | st.dictionaries(st.integers(0, 3), inner, max_size=2)
-        | st.frozensets(st.integers(), max_size=3)
-    ),
-    max_leaves=8,
-)
-"""Values that can be stored, of every kind."""
-
-_RUNS = st.sampled_from(("a", "b", "A\ud800\0"))
 _IDS = st.sampled_from(("ask#1/1", "\u00e9#1/1"))
 _KEYS = st.sampled_from(("k", "K", "\0"))
 _ATTEMPTS = st.sampled_from("ppq")
@@ -70,11 +45,9 @@ _ALL_STATUSES: Final[tuple[Status, ...]] = (
     *("paused", "completed", "failed"),
 )
 _STATUSES = st.sampled_from(_ALL_STATUSES)
-_WHICH = st.sampled_from((0, 0, 0, 0, 1, 1, 2, 3, 5))
-"""The newest, the second newest …; counted round where there are fewer. The newest reading is read anew first."""
 
 
-class StoresInLockstep(RuleBasedStateMachine):
+class StoresInLockstep(Lives):
     """Calls on several stores and on the model. Subclass it, name the stores, take its `TestCase`.
 
     Each function of `stores` makes an empty store with leases of `LEASE` seconds. It is closed at the end.
@@ -116,20 +89,13 @@ class StoresInLockstep(RuleBasedStateMachine):
         self._same(call, what)
         self._sent.append(call)
 
-    def _new(self) -> str:
-        self._made += 1
-        return f"n{self._made}"
-
-    def _has_claims(self) -> bool:
-        return bool(self.worlds[0].claims)
-
-    def _has_readings(self) -> bool:
-        return bool(self.worlds[0].readings)
+    def _reread(self) -> None:
+        self.read(self.worlds[0].reading(0).execution_id)
 
     def _as_of(self, which: int, call: Callable[[World, Execution], object], what: str) -> None:
         """Do a write as of a reading; sent again, it is as of the same one."""
         if which == 0:
-            self.read(self.worlds[0].reading(0).execution_id)
+            self._reread()
         seen = {world.name: world.reading(which) for world in self.worlds}
         self._write(lambda world: call(world, seen[world.name]), f"{what} as of reading {which}")
 
@@ -141,7 +107,7 @@ class StoresInLockstep(RuleBasedStateMachine):
         self.start("a", "x", value)
         self.read("a")
 
-    @rule(run=_RUNS, runner=st.sampled_from("xy"), value=VALUES)
+    @rule(run=RUNS, runner=st.sampled_from("xy"), value=VALUES)
     def start(self, run: str, runner: str, value: Any) -> None:
         """Somebody starts a run, whether it is there or not."""
         frozen = freeze(value, "input")
@@ -155,7 +121,7 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._write(call, f"start {run!r}")
 
-    @rule(run=_RUNS)
+    @rule(run=RUNS)
     def read(self, run: str) -> None:
         """Somebody reads a head, to act on it later."""
 
@@ -166,8 +132,8 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._same(call, f"read {run!r}")
 
-    @precondition(_has_readings)
-    @rule(which=_WHICH, edited=st.none() | VALUES, regraph=st.booleans())
+    @precondition(has_readings)
+    @rule(which=WHICH, edited=st.none() | VALUES, regraph=st.booleans())
     def claim(self, which: int, edited: Any, regraph: bool) -> None:  # noqa: FBT001 - drawn
         """Somebody claims a run as of a reading."""
         token, graph = self._new(), {"nodes": 2} if regraph else None
@@ -178,22 +144,22 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._as_of(which, call, "claim")
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH)
+    @precondition(has_claims)
+    @rule(which=WHICH)
     def hold_too(self, which: int) -> None:
         """A second holder of a claim, as it is now."""
         for world in self.worlds:
             held = world.claim(which)
             world.claims.append(Claim(held.execution_id, held.run, held.epoch, held.token, held.seq))
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH)
+    @precondition(has_claims)
+    @rule(which=WHICH)
     def release(self, which: int) -> None:
         """An owner gives up."""
         self._same(lambda world: world.store.release(world.claim(which)), f"release claim {which}")
 
-    @precondition(_has_claims)
-    @rule(which=st.lists(_WHICH, max_size=3))
+    @precondition(has_claims)
+    @rule(which=st.lists(WHICH, max_size=3))
     def renew(self, which: list[int]) -> None:
         """Owners, or who take themselves for owners, renew their leases."""
         self._same(lambda world: world.store.renew([world.claim(each) for each in which]), f"renew claims {which}")
@@ -206,14 +172,14 @@ class StoresInLockstep(RuleBasedStateMachine):
 
     # -- rows and questions ------------------------------------------------------------------------------------------
 
-    @precondition(_has_claims)
+    @precondition(has_claims)
     @rule(value=VALUES)
     def step(self, value: Any) -> None:
         """The newest owner takes a step."""
         self.put(0, value, "running", keep=False, clear=None)
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH, value=VALUES, status=_STATUSES, keep=st.booleans(), clear=st.none() | _PLACES)
+    @precondition(has_claims)
+    @rule(which=WHICH, value=VALUES, status=_STATUSES, keep=st.booleans(), clear=st.none() | _PLACES)
     def put(self, which: int, value: Any, status: Status, keep: bool, clear: str | None) -> None:  # noqa: FBT001 - drawn
         """Somebody appends a row."""
         frozen, nonce = freeze(value, "state"), self._new()
@@ -225,7 +191,7 @@ class StoresInLockstep(RuleBasedStateMachine):
         self._append(which, call, f"put under claim {which}")
 
     @precondition(lambda self: bool(self._rows))
-    @rule(which=_WHICH, value=VALUES, status=_STATUSES)
+    @rule(which=WHICH, value=VALUES, status=_STATUSES)
     def clash(self, which: int, value: Any, status: Status) -> None:
         """Somebody appends a row under an id that was used before."""
         held, nonce = self._rows[-1 - which % len(self._rows)]
@@ -237,8 +203,8 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._same(call, f"put other content under the id of row {which}")
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH, ids=st.lists(_IDS, unique=True), value=VALUES, status=_STATUSES, keep=st.booleans())
+    @precondition(has_claims)
+    @rule(which=WHICH, ids=st.lists(_IDS, unique=True), value=VALUES, status=_STATUSES, keep=st.booleans())
     def pause(self, which: int, ids: list[str], value: Any, status: Status, keep: bool) -> None:  # noqa: FBT001 - drawn
         """Somebody asks questions."""
         frozen, nonce = freeze(value, "state"), self._new()
@@ -263,8 +229,8 @@ class StoresInLockstep(RuleBasedStateMachine):
         self._same(first, what)
         self._sent.append(lambda world: call(world, worlds.copy_of(held[world.name])))
 
-    @precondition(_has_readings)
-    @rule(which=_WHICH, asked=_IDS, value=VALUES)
+    @precondition(has_readings)
+    @rule(which=WHICH, asked=_IDS, value=VALUES)
     def answer(self, which: int, asked: str, value: Any) -> None:
         """Somebody answers a question and claims the run, as of a reading."""
         frozen, token = freeze(value, "state"), self._new()
@@ -275,8 +241,8 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._as_of(which, call, f"answer {asked!r}")
 
-    @precondition(_has_readings)
-    @rule(which=_WHICH, asked=_IDS, value=VALUES, status=st.sampled_from(("running", "paused")))
+    @precondition(has_readings)
+    @rule(which=WHICH, asked=_IDS, value=VALUES, status=st.sampled_from(("running", "paused")))
     def decide(self, which: int, asked: str, value: Any, status: Status) -> None:
         """Somebody answers a question and goes away, as of a reading."""
         frozen, nonce = freeze(value, "state"), self._new()
@@ -287,8 +253,8 @@ class StoresInLockstep(RuleBasedStateMachine):
 
         self._as_of(which, call, f"decide {asked!r}")
 
-    @precondition(_has_readings)
-    @rule(which=_WHICH)
+    @precondition(has_readings)
+    @rule(which=WHICH)
     def cancel(self, which: int) -> None:
         """Somebody cancels a run, as of a reading."""
         nonce = self._new()
@@ -300,8 +266,8 @@ class StoresInLockstep(RuleBasedStateMachine):
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH, key=_KEYS, attempt=_ATTEMPTS, path=_PLACES)
+    @precondition(has_claims)
+    @rule(which=WHICH, key=_KEYS, attempt=_ATTEMPTS, path=_PLACES)
     def begin(self, which: int, key: str, attempt: str, path: str) -> None:
         """Somebody begins an effect."""
         record = EffectRecord(key, "charge", "digest", "started", attempt, path)
@@ -309,15 +275,15 @@ class StoresInLockstep(RuleBasedStateMachine):
             lambda world: world.store.begin_idempotent(world.claim(which), record), f"begin {key!r} under claim {which}"
         )
 
-    @precondition(_has_claims)
+    @precondition(has_claims)
     @rule(key=_KEYS, path=_PLACES, status=_ENDS, value=VALUES)
     def have(self, key: str, path: str, status: Any, value: Any) -> None:
         """The newest owner has an effect."""
         self.begin(0, key, "p", path)
         self.end(0, key, "p", path, status, value)
 
-    @precondition(_has_claims)
-    @rule(which=_WHICH, key=_KEYS, attempt=_ATTEMPTS, path=_PLACES, status=_ENDS, value=VALUES)
+    @precondition(has_claims)
+    @rule(which=WHICH, key=_KEYS, attempt=_ATTEMPTS, path=_PLACES, status=_ENDS, value=VALUES)
     def end(self, which: int, key: str, attempt: str, path: str, status: Any, value: Any) -> None:
         """Somebody ends an effect."""
         frozen = freeze(value, "result")
@@ -326,8 +292,8 @@ class StoresInLockstep(RuleBasedStateMachine):
             lambda world: world.store.put_idempotent(world.claim(which), record), f"end {key!r} under claim {which}"
         )
 
-    @precondition(_has_readings)
-    @rule(which=_WHICH, key=_KEYS, value=VALUES, happened=st.booleans())
+    @precondition(has_readings)
+    @rule(which=WHICH, key=_KEYS, value=VALUES, happened=st.booleans())
     def resolve(self, which: int, key: str, value: Any, happened: bool) -> None:  # noqa: FBT001 - drawn
         """Somebody says what came of an effect."""
         frozen = freeze(value, "result")
@@ -344,12 +310,12 @@ class StoresInLockstep(RuleBasedStateMachine):
     # -- again, and what is there ------------------------------------------------------------------------------------
 
     @precondition(lambda self: bool(self._sent))
-    @rule(which=_WHICH)
+    @rule(which=WHICH)
     def send_again(self, which: int) -> None:
         """A write comes once more, with its own ids, as after a lost answer."""
         self._same(self._sent[-1 - which % len(self._sent)], f"send write {which} again")
 
-    @rule(run=_RUNS, limit=st.none() | st.integers(0, 3))
+    @rule(run=RUNS, limit=st.none() | st.integers(0, 3))
     def look(self, run: str, limit: int | None) -> None:
         """Everything that can be read of a run, and lists of every kind."""
         looks: dict[str, Callable[[Checkpointer], object]] = {
@@ -386,6 +352,8 @@ _LISTS: Final[tuple[dict[str, Any], ...]] = (
     {"status": "paused", "runner": "y"},
     {"status": "running", "unfinished": True},
     {"status": "cancelled"},
+    {"parent": "a"},
+    {"parent": "of a", "runner": "y"},
 )
 
 

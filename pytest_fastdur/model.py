@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._codec import dumps
 from fastdur.errors import CheckpointExists, RunExists, StaleRun
 from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Status
+from pytest_fastdur.model_retention import Retained
 
 if TYPE_CHECKING:
     import builtins
@@ -29,6 +30,7 @@ class RunModel:
     head: Execution
     started_by: str
     lease_until: float
+    changed: float
     rows: list[Checkpoint] = field(default_factory=list[Checkpoint])
     effects: dict[str, EffectRecord] = field(default_factory=dict[str, EffectRecord])
 
@@ -36,8 +38,13 @@ class RunModel:
         """Whether this claim is the run's."""
         return (self.head.epoch, self.head.token) == (claim.epoch, claim.token)
 
+    def is_old(self, ended: float, failed: float) -> bool:
+        """Whether it ended no later than one of these moments, as which it did."""
+        latest = {"completed": ended, "cancelled": ended, "failed": failed}.get(self.head.status)
+        return not self.head.owned and latest is not None and self.changed <= latest
 
-class StoreModel:
+
+class StoreModel(Retained):
     """All runs, and the open questions of all of them in the order in which they were asked first.
 
     `clock` is what the store's clock shows: seconds from the making of the model.
@@ -48,6 +55,7 @@ class StoreModel:
         self.clock = 0.0
         self.runs: dict[str, RunModel] = {}
         self.questions: dict[tuple[str, str], PendingInterrupt] = {}
+        self._started = 0
 
     @property
     def location(self) -> str:
@@ -76,7 +84,9 @@ class StoreModel:
         by this very write before.
         """
         _must_come_next(row, seen, seq)
-        run, name = self.runs[seen.execution_id], seen.execution_id
+        run, name = self.run_of(seen), seen.execution_id
+        if run is None:
+            return False
         unmoved = (run.head.epoch, run.head.token, run.head.seq) == (seen.epoch, seen.token, seq)
         if not unmoved or (answered is not None and (name, answered) not in self.questions):
             return self._is_there(run, row) if row is not None else run.head.token == change.get("token", "")
@@ -89,7 +99,14 @@ class StoreModel:
         attempts = run.head.attempts + 1 if row is None else 0
         run.head = replace(run.head, seq=len(run.rows), attempts=attempts, **change)
         run.lease_until = self.clock + self.lease
+        run.changed = self.clock
         return True
+
+    def _held(self, claim: Claim) -> RunModel:
+        run = self.run_of(claim)
+        if run is None or not run.is_held_by(claim):
+            raise StaleRun(claim.execution_id)
+        return run
 
     def _is_there(self, run: RunModel, row: Checkpoint) -> bool:
         """Whether this very row is stored."""
@@ -106,13 +123,19 @@ class StoreModel:
         """Begin a run that is not there yet; the same start again is the same claim."""
         run = self.runs.get(start.execution_id)
         if run is None:
+            parent = self.runs.get(start.parent_id or "")
+            if start.parent_token is not None and (parent is None or parent.head.token != start.parent_token):
+                raise StaleRun(start.execution_id)
+            self._started += 1
+            first = start.origin
+            rows = [] if first is None else [replace(first, checkpoint_id=f"{self._started}-1-{first.checkpoint_id}")]
             head = Execution(
                 start.execution_id,
-                len(self.runs) + 1,
+                self._started,
                 start.runner,
                 start.kind,
                 "running",
-                0,
+                len(rows),
                 1,
                 start.token,
                 start.owner,
@@ -122,11 +145,23 @@ class StoreModel:
                 parent_id=start.parent_id,
                 parent_address=start.parent_address,
                 parent_checkpoint_id=start.parent_checkpoint_id,
+                recorded=start.recorded,
             )
-            run = self.runs[start.execution_id] = RunModel(head, start.token, self.clock + self.lease)
+            run = RunModel(head, start.token, self.clock + self.lease, self.clock, rows, self._inherited(start))
+            self.runs[start.execution_id] = run
         if run.started_by != start.token:
             raise RunExists(start.execution_id)
-        return Claim(start.execution_id, run.head.run, 1, start.token, 0)
+        return Claim(start.execution_id, run.head.run, 1, start.token, int(start.origin is not None))
+
+    def _inherited(self, start: Start) -> dict[str, EffectRecord]:
+        sources = [run for run in self.runs.values() if run.head.run == start.effects_of]
+        finished = ("done", "unstorable", "failed")
+        return {
+            each.key: replace(each, epoch=1)
+            for source in sources
+            for each in source.effects.values()
+            if each.status in finished
+        }
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
@@ -156,22 +191,24 @@ class StoreModel:
 
     def cancel(self, seen: Execution, row: Checkpoint) -> bool:
         """End the run, and every question of it."""
-        newest = self.runs[seen.execution_id].head.seq
+        run = self.run_of(seen)
+        newest = 0 if run is None else run.head.seq
         done = self._advance(seen, seen.seq, row, _unowned("cancelled"))
-        if self.runs[seen.execution_id].head.seq > newest:
+        if run is not None and run.head.seq > newest:
             self.questions = {key: asked for key, asked in self.questions.items() if key[0] != seen.execution_id}
         return done
 
     def renew(self, claims: Sequence[Claim]) -> None:
         """Begin the leases of these claims anew."""
         for claim in claims:
-            if self.runs[claim.execution_id].is_held_by(claim):
-                self.runs[claim.execution_id].lease_until = self.clock + self.lease
+            run = self.run_of(claim)
+            if run is not None and run.is_held_by(claim):
+                run.lease_until = self.clock + self.lease
 
     def release(self, claim: Claim) -> None:
         """Own the run no longer."""
-        run = self.runs[claim.execution_id]
-        if run.is_held_by(claim):
+        run = self.run_of(claim)
+        if run is not None and run.is_held_by(claim):
             run.head = replace(run.head, token=None, owner=None)
 
     # -- rows --------------------------------------------------------------------------------------------------------
@@ -180,10 +217,10 @@ class StoreModel:
         self, claim: Claim, row: Checkpoint, status: Status, *, keep: bool = False, clear_failed: str | None = None
     ) -> Checkpoint:
         """Append a row."""
-        run = self.runs[claim.execution_id]
-        newest = run.head.seq
+        run = self.run_of(claim)
+        newest = 0 if run is None else run.head.seq
         stored = self.record_interrupt(claim, row, (), status, keep=keep)
-        if run.head.seq > newest:
+        if run is not None and run.head.seq > newest:
             kept = {
                 key: each for key, each in run.effects.items() if (each.path, each.status) != (clear_failed, "failed")
             }
@@ -218,9 +255,7 @@ class StoreModel:
 
     def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
         """Begin an effect that has no outcome to keep."""
-        run = self.runs[claim.execution_id]
-        if not run.is_held_by(claim):
-            raise StaleRun(claim.execution_id)
+        run = self._held(claim)
         known = run.effects.get(record.key)
         if known is not None and known.status in ("done", "unstorable"):
             return known
@@ -229,10 +264,10 @@ class StoreModel:
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
         """End an effect that this attempt has begun; of what was begun only status, result and error change."""
-        run = self.runs[claim.execution_id]
-        known = run.effects.get(record.key)
+        run = self.run_of(claim)
+        known = None if run is None else run.effects.get(record.key)
         begun = known is not None and (known.attempt, known.status) == (record.attempt, "started")
-        if known is not None and begun and run.is_held_by(claim):
+        if run is not None and known is not None and begun and run.is_held_by(claim):
             ended = replace(known, status=record.status, result=record.result, error=record.error)
             run.effects[record.key] = ended
         elif known is None or not _alike(known, record):
@@ -244,9 +279,9 @@ class StoreModel:
 
     def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
         """Give a record that has no outcome one, from outside."""
-        run = self.runs[seen.execution_id]
-        known = run.effects.get(record.key)
-        if known is None:
+        run = self.run_of(seen)
+        known = None if run is None else run.effects.get(record.key)
+        if run is None or known is None:
             return False
         unknown = known.attempt == record.attempt and known.status in ("started", "unknown")
         if unknown and (run.head.epoch, run.head.token) == (seen.epoch, seen.token):
@@ -281,6 +316,7 @@ class StoreModel:
         *,
         status: Status | None = None,
         runner: str | None = None,
+        parent: str | None = None,
         unfinished: bool = False,
         limit: int | None = None,
     ) -> builtins.list[Execution]:
@@ -290,6 +326,7 @@ class StoreModel:
             head
             for head in heads
             if status in (None, head.status) and runner in (None, head.runner) and (head.unfinished or not unfinished)
+            if parent in (None, head.parent_id)
         ][:limit]
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:

@@ -31,7 +31,7 @@ _IN_A_STATEMENT: dict[Fault, InAStatement] = {
     Fault.LOST_ANSWER: "after",
 }
 
-_WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect"})
+_WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect", "Transact"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Event:
     """The key of an effect that is not to happen again while nobody knows whether it has."""
     sends: bool = False
     """Whether a statement was sent to the server between this instant and the next, as far as a proxy looks on."""
+    body: tuple[str, str] | None = None
+    """The run and the key of the effect whose body this is."""
 
     @property
     def writes(self) -> bool:
@@ -62,13 +64,14 @@ class Event:
 
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
-        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.sends]
+        return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.sends, self.body]
 
     @staticmethod
     def of(plain: Sequence[Any]) -> Event:
         """The event that `plain` was made from."""
-        when, name, kind, run, row, path, once, sends = plain
-        return Event(when, name, kind, run, None if row is None else tuple(row), path, once, sends)
+        when, name, kind, run, row, path, once, sends, body = plain
+        run_and_key = None if body is None else (body[0], body[1])
+        return Event(when, name, kind, run, None if row is None else tuple(row), path, once, sends, run_and_key)
 
 
 def row_fact(row: Any) -> tuple[str, ...]:
@@ -148,7 +151,9 @@ class Watch:
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
         once = None if getattr(effect, "repeats", True) else effect.record.key
-        return Event(boundary.when, name, type(effect).__name__, run, fact, getattr(effect, "path", None), once)
+        kind = type(effect).__name__
+        body = (boundary.execution_id, effect.record.key) if kind == "RunEffect" and not effect.asks else None
+        return Event(boundary.when, name, kind, run, fact, getattr(effect, "path", None), once, body=body)
 
     def see_to_what_is_armed(self) -> None:
         """Note what was sent since the last instant, and whether a fault that was armed there has struck."""

@@ -44,6 +44,7 @@ PATCH = "fastdur-regressions.patch"
 _CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
 _REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
+_LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
 
@@ -62,13 +63,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help=f"write what is found as marks on its tests into {PATCH}, a patch to apply",
     )
+    group.addoption("--fastdur-lint", action="store_true", default=None, help=_LINT)
+    parser.addini("fastdur_lint", _LINT, type="bool", default=False)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause for each option
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _REPLAY_MARKER)
     _begin_report(config)
+    if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
+        from pytest_fastdur.lint import register
+
+        register(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if not given:
         return

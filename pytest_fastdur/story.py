@@ -33,6 +33,9 @@ class Story:
     often each effect really happened as the outside world counts it; for the names in it that count is judged in place
     of the ledger's. `store` makes a store object on a file that may exist, in
     place of what the backend would open.
+
+    `before(store)` fills the store before each history; what it leaves is there when the story begins, and is watched.
+    `enter(runner, execution_id)` begins the run in place of `runner.execute(input, execution_id)`: a fork, for example.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Story:
     provider: Callable[[], Mapping[str, int]] | None = None
     store: Callable[[str], Checkpointer] | None = None
     execution_id: str = "swept"
+    before: Callable[[Checkpointer], object] | None = None
+    enter: Callable[[Any, str], Any] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be judged."""

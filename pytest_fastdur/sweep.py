@@ -387,8 +387,8 @@ class _Sweep:
 
 
 def _worse(known: str | None, mark: str) -> str:
-    """Of two marks of one cell the one that counts: a code before `alt` before `ok`, low codes first."""
-    rank = {"ok": "z", "alt": "y"}
+    """Of two marks of one cell the one that counts: a code before `ask` before `alt` before `ok`, low codes first."""
+    rank = {"ok": "z", "alt": "y", "ask": "x"}
     marks = [mark] if known is None else [known, mark]
     return min(marks, key=lambda each: rank.get(each, each))
 

@@ -74,7 +74,10 @@ _TEXTS: dict[Verdict, tuple[str, str]] = {
     ),
     Verdict.EFFECT_REPEATED: (
         "an effect happened again, and nothing told the provider that it was the same one",
-        "put it under @idempotent and hand the provider effect_key() or say on_unknown=, or declare it at-least-once",
+        (
+            "put it under @idempotent and hand the provider effect_key(), say on_unknown= or transactional=True, "
+            "or declare it at-least-once"
+        ),
     ),
     Verdict.EFFECT_LOST: (
         "an effect of the uninterrupted run did not happen",

@@ -48,6 +48,8 @@ class Wire:
         """Set while an answer is held."""
         self.requests: list[str] = []
         """The texts of the requests so far."""
+        self.prepared: list[str] = []
+        """The texts that the server was asked to keep, in round trips in which it does nothing else."""
         self.fired = 0
         """How many faults have struck."""
         self.heard: Callable[[str], object] | None = None
@@ -163,6 +165,7 @@ class _Link:
             self._server = socket.socket()
             self._address = (host, port)
         self._fault: When | None = None
+        self._kept: dict[bytes, str] = {}
 
     def start(self) -> None:
         for work in (self._up, self._down) if self._connected() else ():
@@ -196,18 +199,27 @@ class _Link:
         self._greet()
         request: list[bytes] = []
         text = ""
+        works = False
         while True:
             kind, raw = _message(self._client)
             request.append(raw)
+            works = works or kind in (b"E", b"Q")
             if kind == b"P":
-                text = raw[5:].split(b"\0")[1].decode("utf-8", "replace")
+                name, said, _ = raw[5:].split(b"\0", 2)
+                text = self._kept[name] = said.decode("utf-8", "replace")
+            elif kind == b"B":
+                text = self._kept.get(raw[5:].split(b"\0", 2)[1], text)
             elif kind == b"Q":
                 text = raw[5:-1].decode("utf-8", "replace")
             elif kind == b"X":
                 self._server.sendall(raw)
             if kind in (b"S", b"Q"):
-                self._send(request, text)
-                request, text = [], ""
+                if works:
+                    self._send(request, text)
+                else:
+                    self._wire.prepared.append(text)
+                    self._server.sendall(b"".join(request))
+                request, text, works = [], "", False
 
     def _greet(self) -> None:
         code = _WITHOUT_TYPE[0]

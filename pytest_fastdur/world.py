@@ -16,6 +16,7 @@ from pytest_fastdur.faults import Fault
 from pytest_fastdur.leaks import kind_of, left_locked
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
 from pytest_fastdur.observers import Watch
+from pytest_fastdur.others import Others
 from pytest_fastdur.verdicts import Verdict, Violation
 from pytest_fastdur.zombies import Zombie
 
@@ -76,6 +77,9 @@ class World:
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
+        if story.before is not None:
+            story.before(self._store)
+        self._others = Others(DurableState.read(self._store, story.execution_id))
         story.begin()
 
     @property
@@ -217,9 +221,9 @@ class World:
         tallies = {} if self.story.ledger is None else self.story.ledger.tallies()
         if any(entry.key == effect.key for tally in tallies.values() for entry in tally.entries):
             return True
-        body = f"effect {effect.name.rpartition('.')[2]}@{_address(effect.path)}"
+        body = (effect.execution_id, effect.key)
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
-        return any(event.kind == "RunEffect" and body in event.name for event in events)
+        return any(event.body == body for event in events)
 
     def stored(self) -> DurableState:
         """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
@@ -239,6 +243,7 @@ class World:
             state = self.state
         self.states.append(state)
         self.violations += invariants.check(state)
+        self.violations += self._others.check(state)
         self._recorded.append(frozenset() if state.run is None else state.run.recorded())
 
     def _broken(self, verdict: Verdict, what: str) -> None:

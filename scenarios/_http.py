@@ -1,4 +1,4 @@
-"""A client of the payment server, on the standard library alone.
+"""Clients of the HTTP counterparts, on the standard library alone.
 
 Every call opens a connection of its own and closes it before it returns. So nothing is open between two calls: a child
 made by fork inherits no connection, and a process that dies leaves nothing half used behind.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Kind = Literal["charges", "refunds"]
 Outcome = Literal["made", "replayed", "refused"]
@@ -38,12 +38,46 @@ class Attempt(Payment):
     outcome: Outcome
 
 
-class PaymentError(Exception):
-    """The payment server said no. `status` is its HTTP status: 409 where a key was used for something else."""
+class Refused(Exception):
+    """The server said no. `status` is its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class PaymentError(Refused):
+    """The payment server said no: with 409 where a key was used for something else."""
+
+
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    timeout: float = 10.0,
+    refused: type[Refused] = Refused,
+) -> Any:
+    """The answer to one request in JSON. Raises `refused` for a status of 400 and above, `OSError` where nobody is."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=timeout)
+    try:
+        sent = {"Content-Type": "application/json", "Connection": "close", **(headers or {})}
+        connection.request(method, path, None if body is None else json.dumps(body), sent)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    finally:
+        connection.close()
+    if response.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
+        raise refused(response.status, answer["error"])
+    return answer
+
+
+def under_key(key: str | None) -> dict[str, str]:
+    """The header by which a provider tells that a request is the same one again."""
+    return {} if key is None else {"Idempotency-Key": key}
 
 
 class Payments:
@@ -54,9 +88,7 @@ class Payments:
     """
 
     def __init__(self, url: str, timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
         self.url = url
-        self._host, self._port = parts.hostname or "127.0.0.1", parts.port
         self._timeout = timeout
 
     def charge(self, customer: str, amount: int, key: str | None = None) -> Payment:
@@ -74,6 +106,12 @@ class Payments:
     def refunds(self, customer: str | None = None) -> list[Payment]:
         """Every refund that was made, oldest first."""
         return self._made("refunds", customer)
+
+    def balance(self, customer: str) -> int:
+        """What the customer has paid in, less what was paid out again."""
+        moves = {"charges": 1, "refunds": -1}
+        made = [each for each in self.attempts() if (each["customer"], each["outcome"]) == (customer, "made")]
+        return sum(moves[each["kind"]] * each["amount"] for each in made)
 
     def attempts(self) -> list[Attempt]:
         """Every complete request to move money, oldest first: all that the server knows."""
@@ -98,16 +136,4 @@ class Payments:
         return payments
 
     def _ask(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:  # JSON
-        headers = {"Content-Type": "application/json", "Connection": "close"}
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        connection = HTTPConnection(self._host, self._port, timeout=self._timeout)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            answer = json.loads(response.read())
-        finally:
-            connection.close()
-        if response.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
-            raise PaymentError(response.status, answer["error"])
-        return answer
+        return ask(self.url, method, path, body, under_key(key), timeout=self._timeout, refused=PaymentError)

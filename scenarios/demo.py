@@ -46,8 +46,8 @@ def story(name: str, build: Build, server: PaymentServer) -> Story:
         input=refund.INPUT,
         answers=refund.ANSWERS,
         effects=refund.EFFECTS,
-        fresh=server.client.reset,
-        provider=lambda: {"payout": len(server.client.refunds())},
+        fresh=server.reset,
+        provider=server.counts,
     )
 
 

@@ -28,7 +28,7 @@ REDRAFTS = 3
 
 INPUT: State = {"customer": "ada", "order": [40, 25, 20, 15], "agreed": 100, "lines": [], "drafts": 0}
 ANSWERS: dict[str, Resume] = {}
-EFFECTS = {"send": "exactly-once"}
+EFFECTS = {"charges": "exactly-once"}
 
 
 def draft(state: State) -> None:

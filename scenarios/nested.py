@@ -31,7 +31,7 @@ ANSWERS = {
     "legal_clearance": Resume(approved=True, metadata={"by": "ruth"}),
     "finance_clearance": Resume(approved=True, metadata={"by": "emmy"}),
 }
-EFFECTS = {"deposit": "exactly-once", "balance": "exactly-once"}
+EFFECTS = {"charges": "exactly-once"}
 
 
 def summary(state: State) -> State:

@@ -19,27 +19,18 @@ can be counted without asking the server; a server that is started on an old fil
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import threading
-from contextlib import ExitStack, suppress
-from http.server import BaseHTTPRequestHandler
+from collections import Counter
 from pathlib import Path
-from socketserver import TCPServer, ThreadingMixIn
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
 from scenarios._http import Attempt, Kind, Outcome, Payment, Payments
+from scenarios._serving import Handler, Process, Refusal, Server, options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Self
-
-ROOT = Path(__file__).resolve().parent.parent
+    from collections.abc import Mapping
 
 
 def recorded(file: Path) -> list[Attempt]:
@@ -121,60 +112,17 @@ class Books:
         self._file.flush()
 
 
-class Refusal(Exception):  # an answer, not a fault of the server
-    """What the server answers instead of doing it."""
+class Desk(Handler):
+    """Asks the books."""
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Server(ThreadingMixIn, TCPServer):
-    """A thread for each connection; nothing that a client does to its connection is worth a word."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 128
-
-    def __init__(self, port: int, books: Books) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
-        self.books = books
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # socketserver's signature
-        """Say nothing of a client that is gone."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Reads requests, asks the books, writes answers."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # an answer leaves in one piece
-
-    def do_GET(self) -> None:
-        """What is there."""
-        self._answer(self._get)
-
-    def do_POST(self) -> None:
-        """Move money."""
-        self._answer(self._post)
-
-    def do_PUT(self) -> None:
-        """Go back to what the caller has seen before."""
-        self._answer(self._put)
-
-    def do_DELETE(self) -> None:
-        """Forget."""
-        self._answer(self._delete)
-
-    def log_message(self, *_: object) -> None:
-        """Keep quiet."""
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, object]:
+        """Look, move money, go back, forget."""
+        ways = {"GET": self._get, "POST": self._post, "PUT": self._put, "DELETE": self._delete}
+        return ways[method](path, body)
 
     @property
     def _books(self) -> Books:
-        return cast("Server", self.server).books
+        return cast("Books", self.books)
 
     def _get(self, path: str, _: object) -> tuple[int, object]:
         if path == "attempts":
@@ -202,25 +150,6 @@ class Handler(BaseHTTPRequestHandler):
         self._books.replace((_kind(path),), [])
         return 200, []
 
-    def _answer(self, method: Callable[[str, object], tuple[int, object]]) -> None:
-        try:
-            length = int(self.headers["Content-Length"] or 0)
-            sent = self.rfile.read(length)
-            if len(sent) < length:  # the client died while it was still talking
-                self.close_connection = True
-                return
-            status, answer = method(urlsplit(self.path).path.strip("/"), json.loads(sent or b"null"))
-        except Refusal as refusal:
-            status, answer = refusal.status, {"error": str(refusal)}
-        except ValueError:
-            status, answer = 400, {"error": "the body is not JSON"}
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
 
 def _kind(path: str) -> Kind:
     if path not in get_args(Kind):
@@ -232,69 +161,48 @@ def _payment(attempt: Attempt) -> Payment:
     return Payment(id=attempt["id"], customer=attempt["customer"], amount=attempt["amount"])
 
 
-class PaymentServer:
+class PaymentServer(Process):
     """The payment server as a subprocess, started and stopped by `with`.
 
-    It leads a session of its own, so that no signal to the process under test or to its group reaches it, and it ends
-    with the process that started it at the latest. Without a `file` it writes to a temporary one.
+    Without a `file` it writes to a temporary one.
     """
+
+    module = "scenarios.payments"
+    called = "payment server"
 
     def __init__(self, file: Path | None = None) -> None:
         self._given = file
 
-    def __enter__(self) -> Self:
-        """Start it and wait until it listens."""
-        with ExitStack() as stack:
-            self.file = self._given or Path(stack.enter_context(TemporaryDirectory())) / "payments.jsonl"
-            command = ["-m", "scenarios.payments", "--port", "0", "--file", str(self.file.resolve()), "--until-eof"]
-            self._process = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-            self._owner = os.getpid()
-            stack.enter_context(self._process)
-            port = cast("Any", self._process.stdout).readline().strip()
-            if not port:
-                raise RuntimeError("the payment server did not start; what it said stands above")
-            self.url = f"http://127.0.0.1:{port}"
-            self.client = Payments(self.url)
-            self._stack = stack.pop_all()
-        return self
+    def arguments(self, folder: Path) -> list[str]:
+        """Where it writes."""
+        self.file = self._given or folder / "payments.jsonl"
+        return ["--file", str(self.file.resolve())]
 
-    def __exit__(self, *_: object) -> None:
-        """Stop it; in a child made by fork, leave it to the parent."""
-        if os.getpid() == self._owner:
-            self._process.terminate()
-            self._stack.close()
+    def connect(self) -> None:
+        """Make a client."""
+        self.client = Payments(self.url)
 
-    @property
-    def pid(self) -> int:
-        """The process id of the server."""
-        return self._process.pid
+    def reset(self) -> None:
+        """Make it forget every payment and every key."""
+        self.client.reset()
 
+    def counts(self) -> Mapping[str, int]:
+        """How many charges and refunds were made."""
+        made = Counter(attempt["kind"] for attempt in self.client.attempts() if attempt["outcome"] == "made")
+        return {kind: made[kind] for kind in get_args(Kind)}
 
-def _stop_at_eof(server: Server) -> None:
-    sys.stdin.read()
-    server.shutdown()
+    def seen(self) -> list[str]:
+        """Every request to move money."""
+        return ["{kind:8} {id:5} {outcome:9} {amount:4} {customer}".format_map(each) for each in self.client.attempts()]
 
 
 def main() -> None:
     """Serve until stopped."""
-    parser = argparse.ArgumentParser(prog="python -m scenarios.payments", description="A small payment server.")
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one; it is printed either way")
+    parser = options("scenarios.payments", "A small payment server.")
     parser.add_argument("--file", type=Path, required=True, help="where each attempt becomes a line")
-    parser.add_argument("--until-eof", action="store_true", help="end when standard input ends")
-    options = parser.parse_args()
-    with Server(options.port, Books(options.file)) as server:
-        print(server.server_address[1], flush=True)
-        if options.until_eof:
-            threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
+    given = parser.parse_args()
+    with Server(given.port, Desk, Books(given.file)) as server:
+        server.serve(until_eof=given.until_eof)
 
 
 if __name__ == "__main__":

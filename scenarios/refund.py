@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from fastdur import Chain, Resume, effect_key, idempotent, interrupt
+from fastdur import Chain, Happened, NotHappened, Resume, effect_key, idempotent, interrupt
 from scenarios._http import Payments
 from scenarios._story import State, Wrap, tell, unwatched
 
@@ -31,7 +31,7 @@ LIMIT = 100
 
 INPUT: State = {"order": "A-1001", "customer": "ada", "paid": 150, "amount": 120}
 ANSWERS = {"manager_approval": Resume(approved=True, metadata={"by": "grace"})}
-EFFECTS = {"payout": "exactly-once"}
+EFFECTS = {"refunds": "exactly-once"}
 
 
 def fraud_check(state: State) -> State:
@@ -105,6 +105,36 @@ def chain(
         .connect("approval", "decline")
         .connect("payout", "receipt")
     )
+
+
+def asking(checkpointer: Checkpointer, payments_url: str, wrap: Wrap = unwatched) -> Chain:
+    """Right too: where nobody knows, the provider is asked before anything is done again."""
+    payments = Payments(payments_url)
+    refund = wrap("payout", payments.refund)
+
+    def look_up(key: str, _customer: str, _amount: int) -> Happened | type[NotHappened]:
+        made = [each["id"] for each in payments.attempts() if (each["key"], each["outcome"]) == (key, "made")]
+        return Happened(made[0]) if made else NotHappened
+
+    @idempotent(name="payout", on_unknown=look_up)
+    def payout(customer: str, amount: int) -> str:
+        return refund(customer, amount, effect_key())["id"]
+
+    return chain(checkpointer, payout)
+
+
+def stopping(checkpointer: Checkpointer, payments_url: str, wrap: Wrap = unwatched) -> Chain:
+    """For a provider that takes no key and cannot be asked: where nobody knows, the run stops until a human says.
+
+    It stops with `EffectUnknown` after a crash in the one window, and nowhere else.
+    """
+    refund = wrap("payout", Payments(payments_url).refund)
+
+    @idempotent(name="payout", on_unknown="raise")
+    def payout(customer: str, amount: int) -> str:
+        return refund(customer, amount, None)["id"]
+
+    return chain(checkpointer, payout)
 
 
 def broken_no_idempotent(checkpointer: Checkpointer, payments_url: str, wrap: Wrap = unwatched) -> Chain:

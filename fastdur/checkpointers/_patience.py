@@ -10,11 +10,14 @@ from abc import ABC, abstractmethod
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import StoreClosed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
+
+    from fastdur.checkpointers._cursor import TransactionCursor
 
     Stored: TypeAlias = tuple[Any, ...]
     Piece: TypeAlias = tuple[str, Sequence[object]]
@@ -25,8 +28,8 @@ T = TypeVar("T")
 class Session(Protocol):
     """One transaction of a dialect."""
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
-        """Run the first piece; if it changed its head, the others too; tell whether it did."""
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
+        """Run the first piece; if it changed its head, or that many, the others too; tell whether it did."""
         ...
 
     def change(self, sql: str, values: Sequence[object]) -> int:
@@ -35,6 +38,10 @@ class Session(Protocol):
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         """Run one query."""
+        ...
+
+    def cursor(self) -> TransactionCursor:
+        """A cursor of the user's in this transaction, which is one of `_write_alone`."""
         ...
 
 
@@ -62,6 +69,7 @@ class Patient(ABC):
 
     def __init__(self) -> None:
         self._closing = Event()
+        self._alone: int | None = None  # the thread in which user code has the one connection for itself
 
     # -- what a dialect brings ---------------------------------------------------------------------------------------
 
@@ -75,12 +83,16 @@ class Patient(ABC):
         """Run `work` in one transaction and commit it. Raises `Again`, or an error after which nothing is written."""
 
     @abstractmethod
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        """`_write_once` for work that runs a user's code: in this thread, in a transaction of its own."""
+
+    @abstractmethod
     def _read_once(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which writes nothing, on one consistent state. Raises `Again`."""
 
     @abstractmethod
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
+        """Close the connections once the calls under way have ended."""
 
     def _waiting(self, attempt: int) -> None:  # noqa: B027 - may be left as it is
         """Called before each wait, with 1, 2, 3 ...; tests look on here."""
@@ -96,8 +108,14 @@ class Patient(ABC):
 
     def close(self) -> None:
         """Close the connections once the calls under way have ended. Later calls raise `StoreClosed`."""
+        alone(f"The store {self.location} was closed")
         self._closing.set()
-        self.rest()
+        self._rest()
+
+    def rest(self) -> None:
+        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+        alone(f"The store {self.location} was put to rest")
+        self._rest()
 
     def setup(self) -> None:
         """Create or migrate the tables; every first call does the same."""
@@ -112,13 +130,24 @@ class Patient(ABC):
         except Again as again:
             return self._try_again(self._write_once, work, again)
 
+    def _write_alone(self, work: Callable[[Session], T]) -> T:
+        self._check_open()
+        try:
+            return self._alone_once(work)
+        except Again as again:
+            return self._try_again(self._alone_once, work, again)
+
     def _write_at_once(self, work: Callable[[Session], None]) -> None:
         self._check_open()
+        if self._alone is not None:
+            raise self._busy("a transactional effect has it for itself")
         try:
             self._write_once(work)
         except Again as again:
-            message = f"The store {self.location} is busy ({again})."
-            raise StoreUnavailable(message) from again
+            raise self._busy(again) from again
+
+    def _busy(self, why: object) -> StoreUnavailable:
+        return StoreUnavailable(f"The store {self.location} is busy ({why}).")
 
     def _read(self, work: Callable[[Session], T]) -> T:
         self._check_open()
@@ -162,6 +191,8 @@ class Patient(ABC):
             delay = min(delay * 1.3, 0.05)
 
     def _check_open(self) -> None:
+        if inside.get() is not None:
+            alone(f"The store {self.location} was called")
         if self._closing.is_set():
             raise self._closed()
 

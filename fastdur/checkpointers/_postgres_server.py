@@ -7,7 +7,7 @@ import select
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from fastdur.checkpointers._patience import Again
-from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
+from fastdur.errors import FastdurError, InTransaction, NotStorable, StoreCorrupt, StoreUnavailable
 
 try:
     import psycopg
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 T = TypeVar("T")
+
+PREPARE: Final = "prepare_threshold"
+"""After how many uses of a statement the server is to keep it for the session; None: never."""
+
+NOT_PREPARED: Final = ("26000", "42P05")
+"""A statement that the server was to keep is not there, or is there already: nothing was done, not even begun."""
 
 DriverError = psycopg.Error
 Forbidden = psycopg.errors.InsufficientPrivilege
@@ -45,18 +51,13 @@ _ROLLED_BACK: Final = {
 }
 """Nothing of the statement was done, and the next try may succeed."""
 
-_GONE: Final = ("08", "57P", "40003")
+_ASKED_FOR: Final = ("55P03", "57014")
+"""Of these, what a statement of the user's may have asked for: NOWAIT, or a limit of its own time."""
+
+_GONE: Final = ("08", "57P", "40003", "25P03", "25P04")
 """The beginnings of the codes after which the session is over, and the outcome of its statement not known."""
 
 _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError], str], ...]] = (
-    (
-        ("26000", "42P05"),  # a prepared statement is not there, or is there already
-        StoreUnavailable,
-        (
-            "The store {at} did not take this: {told}. Nothing was written. The pooler in between gives each statement "
-            "another session; leave prepared=True away."
-        ),
-    ),
     (
         ("42501",),
         StoreUnavailable,
@@ -79,6 +80,9 @@ _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError],
 )
 """The beginnings of the codes of a refusal, the first that fits, and what to raise."""
 
+_TOO_LONG: Final = ("25P03", "25P04")
+"""The server has ended a transaction that did nothing, or took too long."""
+
 COLLISIONS: Final = ("23505", "42P06", "42P07", "42710")
 """Somebody else has just made the same schema, table or index."""
 
@@ -94,11 +98,11 @@ _HOPELESS: Final = (
 """What a refused connection says where waiting will not help. The protocol's code is not given there."""
 
 
-def settings(*, prepared: bool) -> dict[str, Any]:
-    """Return how to connect. Unless `prepared`, nothing of a session is needed later: the next may be another one."""
+def settings() -> dict[str, Any]:
+    """Return how to connect. Nothing of a session is needed later: the next statement may meet another one."""
     return {
         "autocommit": True,
-        "prepare_threshold": 1 if prepared else None,
+        PREPARE: None,
         "client_encoding": "utf8",
         "fallback_application_name": "fastdur",
     }
@@ -124,6 +128,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def connect(cls, *args: Any, **options: Any) -> Connection:
         """Connect."""
         return cls.ready.pop() if cls.ready else super().connect(*args, **options)
+
+    def keeps_statements(self, answered_by: int) -> bool:
+        """Whether the process that answers is the one that has greeted. A pooler, which may let another answer at any
+        time, greets by itself.
+        """
+        return answered_by == self.info.backend_pid
 
     def one_cursor(self) -> psycopg.Cursor[tuple[Any, ...]]:
         """Return the cursor that all statements share: making one takes time."""
@@ -155,6 +165,42 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         ready = select.poll()
         ready.register(self.pgconn.socket, select.POLLIN)
         return bool(ready.poll(0))
+
+    # -- a transaction with statements of the user's -------------------------------------------------------------------
+
+    def faulty(self, error: psycopg.Error, asked_for: tuple[str, ...] = _ASKED_FOR) -> bool:
+        """Whether an error under a statement of the user's says something of the server, and not of the statement."""
+        code = error.sqlstate
+        if code is None:  # else the driver itself has refused the statement
+            return self.closed
+        return code.startswith(_GONE) or (code in _ROLLED_BACK and code not in asked_for)
+
+    def spoilt(self) -> str | None:
+        """Why an open transaction can no longer be committed, None where it can."""
+        status = self.info.transaction_status
+        if status == psycopg.pq.TransactionStatus.INERROR:
+            return "An error in a statement has spoilt the transaction"
+        return None if status == psycopg.pq.TransactionStatus.INTRANS else "The transaction is no longer open"
+
+    def undo(self, process: int) -> None:
+        """Roll back what is open; where that cannot be done, the connection is closed, which does it too.
+
+        Only in the process that has begun it: a child made by fork meanwhile leaves its parent's connection alone.
+        """
+        idle = self.closed or self.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        if idle or process != os.getpid():
+            return
+        try:
+            self.one_cursor().execute(b"ROLLBACK", prepare=False)
+        except psycopg.Error:
+            self.close()
+
+
+class OneStatement(psycopg.Cursor[tuple[Any, ...]]):
+    """A cursor that hands each text to the server as one statement: two, of which one commits, are refused by it."""
+
+    def _execute_send(self, query: Any, *, force_extended: bool = True, **options: Any) -> None:
+        super()._execute_send(query, force_extended=force_extended, **options)
 
 
 class Pool(psycopg_pool.ConnectionPool[Connection]):
@@ -211,8 +257,13 @@ def parsed(connection_string: str) -> tuple[str, str]:
 def understood(error: psycopg.Error, location: str, *, sent: bool) -> FastdurError | OverflowError | Again:
     """Return what to raise for a driver's error; `sent` tells that a write was on its way."""
     code, told = error.sqlstate, " ".join(str(error.diag.message_primary or error).split())
+    if code in _TOO_LONG:
+        message = f"The body of a transactional effect did nothing for too long ({told}); nothing of it is kept."
+        return InTransaction(message)
     if code is None:
         return _unanswered(error, told, location, sent=sent)
+    if code in NOT_PREPARED:
+        return Again(f"the session is another one than before ({code}: {told})", unclear=False)
     if code in _ROLLED_BACK:
         return Again(f"{_ROLLED_BACK[code]} ({code}: {told})", unclear=False)
     if code.startswith(_GONE):

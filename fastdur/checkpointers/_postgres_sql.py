@@ -37,6 +37,7 @@ def statements(schema: str) -> Sql:
             # Each statement sees what was committed when it began. A takeover that commits in between must wait for
             # the record, or the record for the takeover; else both owners would run the body.
             hold=" FOR SHARE",
+            lock=" FOR UPDATE",
         )
     )
 

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastdur._codec import diff, dumps, loads, patch
+from fastdur._frozen import class_of
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._values import plain, plain_or_none, unplain, unplain_or_none
 from fastdur.errors import StoreCorrupt, StoreTooNew
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur.checkpointers._patience import Stored
+    from fastdur.records import Claim, Execution
 
 _KNOWN_TREES: Final = 8
 _SEQ: Final = (1 << RUN_SHIFT) - 1
@@ -80,36 +82,47 @@ def _not_new(old: Any, op: Any) -> int:
     Costs no more than the delta. Off by a few bytes at most where a container becomes or stops being empty; each full
     row sets that right.
     """
-    kind = cast("object", type(op))
+    kind = class_of(op)
     if kind is dict:
-        known = _MARKS - 1
-        for key, part in op.items():
-            if key not in old:
-                known += _MARKS * (type(part) is list)
-            elif part == []:
-                known += 2 * (len(encode_basestring_ascii(key)) + _KEY_MARKS) + _MARKS + _weight(old[key])
-            else:
-                known += len(encode_basestring_ascii(key)) + _KEY_MARKS + _not_new(old[key], part)
-        return known
+        return _not_new_keys(old, op)
     if kind is not list:
         return _weight(old)
     if len(op) == 1:
         return _MARKS + _weight(old)
-    first, second, *rest = op
+    first, second = op[0], op[1]
     marks = _MARKS + len(str(first)) + 1
     if first == _ELEMENTS:
-        ops = sum(_MARKS + len(index) + _KEY_MARKS + _not_new(old[int(index)], part) for index, part in second.items())
-        return marks + _MARKS - 1 + ops
+        for index, part in second.items():
+            marks += _MARKS + len(index) + _KEY_MARKS + _not_new(old[int(index)], part)
+        return marks + _MARKS - 1
     if first == _REORDERED:
-        return marks + _not_new(old, second) + 1 + len(dumps(rest[0]))
-    return marks + len(str(second)) + sum(1 + _weight(gone) for gone in old[first : len(old) - second])
+        return marks + _not_new(old, second) + 1 + len(dumps(op[2]))
+    for gone in old[first : len(old) - second]:
+        marks += 1 + _weight(gone)
+    return marks + len(str(second))
+
+
+def _not_new_keys(old: dict[str, Frozen], ops: dict[str, Any]) -> int:
+    known = _MARKS - 1
+    for key, op in ops.items():
+        kind = class_of(op)
+        if key not in old:
+            known += _MARKS * (kind is list)
+        elif kind is not list and kind is not dict:
+            known += len(encode_basestring_ascii(key)) + _KEY_MARKS + _weight(old[key])
+        elif op:
+            known += len(encode_basestring_ascii(key)) + _KEY_MARKS + _not_new(old[key], op)
+        else:
+            known += 2 * (len(encode_basestring_ascii(key)) + _KEY_MARKS) + _MARKS + _weight(old[key])
+    return known
 
 
 def _weight(value: Frozen) -> int:
     """The length of a value's text."""
-    if isinstance(value, str):
-        return len(encode_basestring_ascii(value))
-    return len(dumps(value)) if isinstance(value, (dict, list)) else len(repr(value))
+    kind = class_of(value)
+    if kind is str:
+        return len(encode_basestring_ascii(cast("str", value)))
+    return len(dumps(value)) if kind is dict or kind is list else len(repr(value))
 
 
 class Tails:
@@ -131,6 +144,18 @@ class Tails:
         """Return what is known of that row."""
         with self._lock:
             return self._known.get((run, seq), None) or Tail(seq)
+
+
+def nonce_of(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
+    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
+    prefix = f"{seen.run}-{seq}-"
+    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
+        message = (
+            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
+            f"{seen.execution_id!r}: its id must start with {prefix!r}"
+        )
+        raise ValueError(message)
+    return row.checkpoint_id[len(prefix) :]
 
 
 def row_values(run: int, nonce: str, row: Checkpoint, body: str, tail: Tail) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ Texts use `?` for a parameter and these names: `{t}` before a table, `{same}` fo
 NULLs, `{now}` for the store's clock (seconds since 1970, one parameter: what to add), `{serial}` and `{key}` for two
 kinds of primary key, `{values}` for the values of an insert that belongs to a move, `{guard}` after the condition of
 an update or delete that belongs to one, `{moved}` for the heads that the move has written, `{hold}` after a query of a
-head that must not move until the statement around it is done.
+head that must not move until the statement around it is done, `{lock}` after one of heads that it will remove.
 
 A *move* is one compare-and-set of a head and the statements that hold only if it took effect. A dialect runs them one
 by one in a transaction, or folds them into one statement.
@@ -20,7 +20,7 @@ from fastdur.errors import StoreTooNew
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The schema version that this version writes."""
 
 RUN_SHIFT: Final = 32
@@ -55,6 +55,7 @@ class Dialect:
     guard: str = ""
     moved: str = "executions"
     hold: str = ""
+    lock: str = ""
 
     def fit(self, text: str, columns: int = 0, lines: int = 1) -> str:
         """Return `text` in this dialect; `columns` counts the parameters of each of the `lines` of `{values}`."""
@@ -69,6 +70,7 @@ class Dialect:
             guard=self.guard,
             moved=self.moved,
             hold=self.hold,
+            lock=self.lock,
         )
 
 
@@ -101,15 +103,22 @@ _TABLES: Final = {
         "CREATE TABLE {t}schema_version (version BIGINT NOT NULL)",
         "INSERT INTO {t}schema_version (version) VALUES (1)",
     ),
+    2: (
+        "ALTER TABLE {t}starts ADD COLUMN recorded BIGINT NOT NULL DEFAULT 0",
+        "CREATE INDEX executions_by_parent ON {t}executions (parent_id) WHERE parent_id IS NOT NULL",
+    ),
 }
 """What leads from one schema version to the next, by the version it leads to."""
 
 _START: Final = """INSERT INTO {t}executions (execution_id, runner, kind, status, seq, epoch, token, start_token, owner,
     lease_until, attempts, parent_id, parent_address, parent_checkpoint_id, created_at, updated_at)
-    VALUES (?, ?, ?, 'running', 0, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now})
-    ON CONFLICT (execution_id) DO NOTHING"""
-_START_TEXTS: Final = """INSERT INTO {t}starts (run, graph, input)
-    SELECT run, ?, ? FROM {moved} WHERE execution_id = ?"""
+    """
+_ANEW: Final = "VALUES (?, ?, ?, 'running', ?, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now})"
+_BELOW: Final = """SELECT ?, ?, ?, 'running', ?, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now}
+    FROM {t}executions WHERE execution_id = ? AND token = ?{hold}"""
+_UNLESS_THERE: Final = " ON CONFLICT (execution_id) DO NOTHING"
+_START_TEXTS: Final = """INSERT INTO {t}starts (run, graph, input, recorded)
+    SELECT run, ?, ?, ? FROM {moved} WHERE execution_id = ?"""
 _STARTED: Final = "SELECT run, start_token FROM {t}executions WHERE execution_id = ?"
 
 _HOLD: Final[dict[Hold, str]] = {
@@ -132,6 +141,11 @@ _ROW_COLUMNS: Final = (
     "created_at, format"
 )
 _APPEND: Final = "INSERT INTO {t}checkpoints (" + _ROW_COLUMNS + ") {values}"
+_ORIGIN: Final = (
+    "INSERT INTO {t}checkpoints ("
+    + _ROW_COLUMNS
+    + ") SELECT run * 4294967296 + 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM {moved} WHERE execution_id = ?"
+)
 _ASK: Final = """INSERT INTO {t}pending_interrupts
     (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at) {values}
     ON CONFLICT (run, interrupt_id) DO UPDATE SET runner = excluded.runner, node_id = excluded.node_id,
@@ -179,15 +193,55 @@ _RESOLVE: Final = """UPDATE {t}idempotency_cache SET status = ?, path = ?, resul
     WHERE run = ? AND key = ? AND attempt = ? AND status IN ('started', 'unknown')
     AND EXISTS (SELECT 1 FROM {t}executions WHERE run = ? AND epoch = ? AND token {same} ?)"""
 _EFFECT_OF_RUN: Final = "SELECT " + _EFFECT_COLUMNS + ", epoch FROM {t}idempotency_cache WHERE run = ? AND key = ?"
+_EFFECT_UNDER: Final = (
+    "SELECT "
+    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
+    + """, c.epoch FROM {t}executions AS e LEFT JOIN {t}idempotency_cache AS c ON c.run = e.run AND c.key = ?
+    WHERE e.run = ? AND e.epoch = ? AND e.token = ?"""
+)
 _EFFECTS: Final = (
     "SELECT "
     + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
     + ", c.epoch FROM {t}executions AS e JOIN {t}idempotency_cache AS c ON c.run = e.run WHERE e.execution_id = ?"
 )
 
+_INHERIT: Final = (
+    "INSERT INTO {t}idempotency_cache (run, "
+    + _EFFECT_COLUMNS
+    + ", epoch) SELECT m.run, "
+    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
+    + """, 1 FROM {moved} AS m JOIN {t}idempotency_cache AS c ON c.run = ?
+    WHERE m.execution_id = ? AND c.status IN ('done', 'unstorable', 'failed') ORDER BY c.id"""
+)
+
+# A run goes with the child runs that its nodes have started: a run that is started anew under its id would meet them.
+_OLD: Final = """e.token IS NULL AND (e.status IN ('completed', 'cancelled') AND e.updated_at <= {now}
+    OR e.status = 'failed' AND e.updated_at <= {now})"""
+_TREES: Final = (
+    """WITH RECURSIVE roots AS (
+    SELECT e.run, e.execution_id, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """
+    + _OLD
+    + """ AND (e.parent_address IS NULL
+    OR NOT EXISTS (SELECT 1 FROM {t}executions AS p WHERE p.execution_id = e.parent_id)) ORDER BY e.run LIMIT ?),
+    trees (root, run, execution_id, runner, epoch, seq, old) AS (
+    SELECT run, run, execution_id, runner, epoch, seq, 1 FROM roots
+    UNION ALL SELECT t.root, e.run, e.execution_id, e.runner, e.epoch, e.seq, CASE WHEN """
+    + _OLD
+    + """ THEN 1 ELSE 0 END FROM trees AS t
+    JOIN {t}executions AS e ON e.parent_id = t.execution_id AND e.parent_address IS NOT NULL)
+    SELECT root, run, runner, epoch, seq, old FROM trees ORDER BY root, run"""
+)
+_REMOVE: Final = """DELETE FROM {{t}}executions WHERE run IN ({runs}) AND ? = (SELECT count(*) FROM (
+    SELECT 1 FROM {{t}}executions WHERE run IN ({runs}) AND (run, epoch, seq) IN (VALUES {places}) AND token IS NULL
+    ORDER BY run{{lock}}) AS held)"""
+_REMOVE_FROM: Final = "DELETE FROM {{t}}{table} WHERE run IN ({runs}){{guard}}"
+_REMOVE_ROWS: Final = """DELETE FROM {{t}}checkpoints WHERE id IN (SELECT c.id FROM (VALUES {places}) AS r
+    JOIN {{t}}checkpoints AS c ON c.id BETWEEN r.column1 AND r.column2){{guard}}"""
+_LEFT: Final = "SELECT run FROM {{t}}executions WHERE run IN ({runs})"
+
 _HEAD: Final = """SELECT e.execution_id, e.run, e.runner, e.kind, e.status, e.seq, e.epoch, e.token, e.owner,
     e.token IS NOT NULL AND e.lease_until > {now}, s.graph, s.input, e.attempts, e.parent_id, e.parent_address,
-    e.parent_checkpoint_id, e.created_at, e.updated_at
+    e.parent_checkpoint_id, e.created_at, e.updated_at, s.recorded
     FROM {t}executions AS e JOIN {t}starts AS s ON s.run = e.run"""
 
 
@@ -199,7 +253,11 @@ class Sql:
         self._migrations = {version: tuple(map(fit, texts)) for version, texts in _TABLES.items()}
         self._migrated = fit("UPDATE {t}schema_version SET version = ")
         self.version = fit("SELECT version FROM {t}schema_version")
-        self.start = fit(_START)
+        self.start = fit(_START + _ANEW + _UNLESS_THERE)
+        self.start_below = fit(_START + _BELOW + _UNLESS_THERE)
+        self.origin = fit(_ORIGIN)
+        self.inherit = fit(_INHERIT)
+        self.trees = fit(_TREES)
         self.start_texts = fit(_START_TEXTS)
         self.started = fit(_STARTED)
         self.claimed = fit(_CLAIMED)
@@ -215,6 +273,7 @@ class Sql:
         self.begin_effect = fit(_BEGIN)
         self.end_effect = fit(_END)
         self.effect_fence = fit(_EFFECT_FENCE)
+        self.effect_under = fit(_EFFECT_UNDER)
         self.effect_of_run = fit(_EFFECT_OF_RUN)
         self.effect = fit(_EFFECTS + " AND c.key = ?")
         self.effects = fit(_EFFECTS + " ORDER BY c.id")
@@ -223,6 +282,7 @@ class Sql:
         self.head = fit(_HEAD + " WHERE e.execution_id = ?")
         self._moves: dict[tuple[Hold, bool, bool, bool], str] = {}
         self._asks: dict[int, str] = {}
+        self._removals: dict[int, dict[str, str]] = {}
 
     def upgrade(self, version: int) -> Iterator[str]:
         """What leads from `version` (0: nothing is there) to the schema of this fastdur, to be run as one."""
@@ -254,7 +314,30 @@ class Sql:
         """The open questions, oldest first. Parameters: execution_id, limit, as far as asked for."""
         return self._fit(_PENDING + " WHERE e.execution_id = ?" * one_run + " ORDER BY p.id" + " LIMIT ?" * limited)
 
-    def heads(self, *, statuses: int, runner: bool, limited: bool) -> str:
-        """The heads of runs, newest first. Parameters: the statuses, the runner, the limit, as far as asked for."""
-        where = f" WHERE e.status IN ({', '.join('?' * statuses)})" if statuses else ""
-        return self._fit(_HEAD + where + " AND e.runner = ?" * runner + " ORDER BY e.run DESC" + " LIMIT ?" * limited)
+    def heads(self, *, statuses: int, runner: bool, parent: bool, limited: bool) -> str:
+        """The heads of runs, newest first.
+
+        Parameters: the statuses, the runner, the parent, the limit, as far as asked for.
+        """
+        asked = [f"e.status IN ({', '.join('?' * statuses)})"] * bool(statuses)
+        asked += ["e.runner = ?"] * runner + ["e.parent_id = ?"] * parent
+        where = " WHERE " + " AND ".join(asked) if asked else ""
+        return self._fit(_HEAD + where + " ORDER BY e.run DESC" + " LIMIT ?" * limited)
+
+    def remove(self, runs: int) -> dict[str, str]:
+        """What removes that many runs, as one move, and by `left` tells which of them are still there.
+
+        Parameters: of `heads` the runs, their number, the runs, then run, epoch and seq of each; of `rows` the first
+        and the last key of each; of the others the runs.
+        """
+        known = self._removals.get(runs)
+        if known is None:
+            marks = ", ".join("?" * runs)
+            pairs, places = (", ".join(["(" + ", ".join("?" * width) + ")"] * runs) for width in (2, 3))
+            texts = {"heads": _REMOVE, "rows": _REMOVE_ROWS, "left": _LEFT}
+            known = {part: text.format(runs=marks, places=places) for part, text in texts.items()}
+            known["rows"] = _REMOVE_ROWS.format(places=pairs)
+            for table in ("starts", "pending_interrupts", "idempotency_cache"):
+                known[table] = _REMOVE_FROM.format(table=table, runs=marks)
+            known = self._removals[runs] = {part: self._fit(text) for part, text in known.items()}
+        return known

@@ -84,6 +84,23 @@ def create(path: str) -> None:
         raise StoreUnavailable(message) from error
 
 
+def place_of(path: str) -> tuple[int, int] | None:
+    """Return which file this is; None where there is none any more, or it has been emptied."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a pathlib object for each write costs as much as the call
+    except FileNotFoundError:
+        return None
+    return (found.st_dev, found.st_ino) if found.st_size else None
+
+
+def lost(path: str) -> StoreCorrupt:
+    """Return what to raise where the file was taken away under a write."""
+    return StoreCorrupt(
+        f"The store {path} was removed, replaced or emptied while it was in use: what this call has written is lost. "
+        "Bring the file back if you can, or start again on a new one; do not touch a store's files while runs go on."
+    )
+
+
 def uri(path: str, options: str) -> str:
     """Return the file name for `sqlite3.connect(uri=True)`."""
     return f"{Path(path).as_uri()}?{options}"
@@ -129,6 +146,12 @@ def version_of(connection: sqlite3.Connection, path: str) -> int:
         return 0
     (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone()
     return known(int(version), path)
+
+
+def faulty(error: sqlite3.Error) -> bool:
+    """Whether an error under a statement of the user's says something of the file, and not of the statement."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in BUSY or code in _BROKEN or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:

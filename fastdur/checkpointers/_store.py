@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from itertools import chain
 from threading import Event
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from fastdur._codec import dumps
-from fastdur.checkpointers._patience import Patient
-from fastdur.checkpointers._rows import Tail, Tails, body_after, replay, row_values, same_row
+from fastdur.checkpointers._effect_records import EffectRecords, stale
+from fastdur.checkpointers._retention import Retention
+from fastdur.checkpointers._rows import Tail, Tails, body_after, nonce_of, replay, row_values, same_row
 from fastdur.checkpointers._sql import RUN_SHIFT
+from fastdur.checkpointers._starting import Starting
 from fastdur.checkpointers._values import (
-    effect,
-    effect_values,
     execution,
     plain,
-    plain_or_none,
     question,
     question_values,
 )
-from fastdur.errors import CheckpointExists, RunExists, StaleRun
+from fastdur.errors import CheckpointExists
 from fastdur.records import Claim
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur.checkpointers._patience import Piece, Session
     from fastdur.checkpointers._sql import Hold, Sql
-    from fastdur.checkpointers.protocol import Start
-    from fastdur.records import Checkpoint, EffectRecord, Execution, PendingInterrupt, Status
+    from fastdur.records import Checkpoint, Execution, PendingInterrupt, Status
 
 _EVERY: Final = 1 << RUN_SHIFT
 _SEQ_DIGITS: Final = 10
@@ -37,14 +35,8 @@ _ALL: Final[list[Status]] = ["running", "paused", "completed", "failed", "cancel
 _UNFINISHED: Final[list[Status]] = ["running", "paused", "failed"]
 
 
-class Store(Patient):
+class Store(Starting, EffectRecords, Retention):
     """The methods of `Checkpointer` over the two primitives of a dialect."""
-
-    clock_offset: float = 0.0
-    """Seconds added to the database's clock. Only tests move it."""
-
-    small: ClassVar[int] = 1024
-    """How long the text of a state is that is written in full each time, in place of what is new in it."""
 
     def __init__(self, sql: Sql, lease: float, durability: str) -> None:
         if not 0 < lease < float("inf"):
@@ -111,7 +103,7 @@ class Store(Patient):
         if row is None:
             after = Tail(seq, tail.base, tail.size, tail.spent, tail.tree, status)
         else:
-            nonce = _nonce(row, seen, seq + 1)
+            nonce = nonce_of(row, seen, seq + 1)
             body, after = body_after(tail, row.frames, status, self.small)
             pieces.append((sql.append, row_values(run, nonce, row, body, after)))
         pieces += beside
@@ -144,36 +136,6 @@ class Store(Patient):
         return Tail(tail.seq, tail.base, tail.size, tail.spent, tail.tree, status)
 
     # -- ownership ---------------------------------------------------------------------------------------------------
-
-    def start_execution(self, start: Start) -> Claim:
-        """Write the head of a new run, claimed."""
-        sql, now = self._sql, self.clock_offset
-        execution_id = plain(start.execution_id)
-        head = (
-            execution_id,
-            plain(start.runner),
-            plain(start.kind),
-            start.token,
-            start.token,
-            plain(start.owner),
-            now + self._lease,
-            plain_or_none(start.parent_id),
-            plain_or_none(start.parent_address),
-            plain_or_none(start.parent_checkpoint_id),
-            now,
-            now,
-        )
-        texts = (dumps(start.graph), dumps(start.input), execution_id)
-
-        def work(session: Session) -> Claim:
-            session.move(((sql.start, head), (sql.start_texts, texts)))
-            run, token = session.rows(sql.started, (execution_id,))[0]
-            if token != start.token:
-                message = f"Run {start.execution_id!r} has been started before; resume it or choose another id."
-                raise RunExists(message)
-            return Claim(start.execution_id, run, 1, start.token, 0, Tail(0, status="running"))
-
-        return self._write(work)
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
@@ -250,7 +212,7 @@ class Store(Patient):
         hold: Hold = "keep" if keep or status == "running" else "drop"
         after = self._advance(claim, tail, hold, status, row, beside=beside)
         if after is None:
-            raise _stale(claim)
+            raise stale(claim)
         if row.seq > claim.seq:
             claim.seq, claim.tail = row.seq, after
         return row
@@ -282,66 +244,6 @@ class Store(Patient):
         text = self._sql.pending(one_run=one_run, limited=limited)
         return [question(row) for row in self._read(lambda session: session.rows(text, values))]
 
-    # -- effects -----------------------------------------------------------------------------------------------------
-
-    def begin_idempotent(self, claim: Claim, record: EffectRecord) -> EffectRecord | None:
-        """Write a `started` record under `record.attempt`."""
-        sql = self._sql
-        fence = (claim.run, claim.epoch, claim.token)
-        values = (*effect_values(record), *fence)
-
-        def work(session: Session) -> EffectRecord | None:
-            if session.change(sql.begin_effect, values):
-                return None
-            if not session.rows(sql.effect_fence, fence):
-                raise _stale(claim)
-            return effect(session.rows(sql.effect_of_run, (claim.run, plain(record.key)))[0])
-
-        return self._write(work)
-
-    def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
-        """Replace the `started` record of the same attempt by `record`."""
-        sql, key, stored = self._sql, plain(record.key), effect_values(record)
-        fence = (claim.run, claim.epoch, claim.token)
-        values = (record.status, dumps(record.result), dumps(record.error), claim.run, key, record.attempt, *fence)
-
-        def work(session: Session) -> None:
-            if session.change(sql.end_effect, values):
-                return
-            if [row[:-1] for row in session.rows(sql.effect_of_run, (claim.run, key))] != [stored]:
-                raise _stale(claim)
-
-        self._write(work)
-
-    def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
-        """One effect record."""
-        values = (plain(execution_id), plain(key))
-        rows = self._read(lambda session: session.rows(self._sql.effect, values))
-        return effect(rows[0]) if rows else None
-
-    def list_idempotent(self, execution_id: str) -> list[EffectRecord]:
-        """Every effect record of the run, in the order of their begin."""
-        rows = self._read(lambda session: session.rows(self._sql.effects, (plain(execution_id),)))
-        return [effect(row) for row in rows]
-
-    def list_unknown(self, execution_id: str) -> list[EffectRecord]:
-        """The records of the run that are `started` or `unknown`, in the order of their begin."""
-        rows = self._read(lambda session: session.rows(self._sql.unknown_effects, (plain(execution_id),)))
-        return [effect(row) for row in rows]
-
-    def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
-        """Write the outcome of an effect over its record."""
-        sql, key, stored = self._sql, plain(record.key), effect_values(outcome)
-        said = (outcome.status, plain(outcome.path), dumps(outcome.result), dumps(outcome.error))
-        values = (*said, seen.run, key, record.attempt, seen.run, seen.epoch, seen.token)
-
-        def work(session: Session) -> bool:
-            if session.change(sql.resolve_effect, values):
-                return True
-            return [row[:-1] for row in session.rows(sql.effect_of_run, (seen.run, key))] == [stored]
-
-        return self._write(work)
-
     # -- runs --------------------------------------------------------------------------------------------------------
 
     def get_execution(self, execution_id: str) -> Execution | None:
@@ -355,6 +257,7 @@ class Store(Patient):
         *,
         status: Status | None = None,
         runner: str | None = None,
+        parent: str | None = None,
         unfinished: bool = False,
         limit: int | None = None,
     ) -> list[Execution]:
@@ -364,12 +267,11 @@ class Store(Patient):
             return []
         if statuses == _ALL and runner is None:
             statuses = []
-        values: list[object] = [self.clock_offset, *statuses]
-        if runner is not None:
-            values.append(plain(runner))
-        if limit is not None:
-            values.append(limit)
-        text = self._sql.heads(statuses=len(statuses), runner=runner is not None, limited=limit is not None)
+        asked = [plain(name) for name in (runner, parent) if name is not None]
+        values = [self.clock_offset, *statuses, *asked, *([] if limit is None else [limit])]
+        text = self._sql.heads(
+            statuses=len(statuses), runner=runner is not None, parent=parent is not None, limited=limit is not None
+        )
         return [execution(row) for row in self._read(lambda session: session.rows(text, values))]
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
@@ -378,23 +280,3 @@ class Store(Patient):
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]
-
-
-def _nonce(row: Checkpoint, seen: Claim | Execution, seq: int) -> str:
-    """The random part of a row's id. Raises `ValueError` where the row is not the one that comes next."""
-    prefix = f"{seen.run}-{seq}-"
-    if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(prefix):
-        message = (
-            f"row {row.checkpoint_id!r} (seq {row.seq} of run {row.execution_id!r}) cannot follow row {seq - 1} of run "
-            f"{seen.execution_id!r}: its id must start with {prefix!r}"
-        )
-        raise ValueError(message)
-    return row.checkpoint_id[len(prefix) :]
-
-
-def _stale(claim: Claim) -> StaleRun:
-    message = (
-        f"Run {claim.execution_id!r} no longer belongs to this call: it was taken over, cancelled or has moved on. "
-        "Nothing was written; its new owner goes on with it."
-    )
-    return StaleRun(message)

@@ -7,6 +7,7 @@ the turn is then handed to the first of them, who takes what the others have lef
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from sys import _current_frames  # pyright: ignore[reportPrivateUsage]
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -15,7 +16,7 @@ from fastdur.checkpointers._patience import Again
 from fastdur.errors import FastdurError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from fastdur.checkpointers._patience import Session
 
@@ -73,11 +74,14 @@ class Turns:
         self._door = Lock()  # in front of the queue, wherever more than its end is looked at
         self._queue: deque[Job[Any]] = deque()
 
-    def run(self, work: Callable[[Session], T]) -> T:
-        """Do `work`, alone or with what waits; return its result or raise its error."""
+    def run(self, work: Callable[[Session], T], patience: float | None = None) -> T:
+        """Do `work`, alone or with what waits; return its result or raise its error.
+
+        Raises `Again` where the turn was not given up for `patience` seconds: user code may have it.
+        """
         if not self._turn.acquire(blocking=False):
             job = Job(work)
-            if not self._wait(job):
+            if not self._wait(job, patience):
                 return job.outcome()
         else:
             self._holder = get_ident()
@@ -91,12 +95,18 @@ class Turns:
         self._together(job)
         return job.outcome()
 
+    @contextmanager
+    def kept(self, patience: float | None = None) -> Generator[None]:
+        """Keep the turn for a while: nobody is at work. Raises `Again` like `run`."""
+        self._take(patience)
+        try:
+            yield
+        finally:
+            self._leave()
+
     def __enter__(self) -> None:
-        """Keep the turn for a while: nobody is at work."""
-        if self._turn.acquire(blocking=False):
-            self._holder = get_ident()
-        else:
-            self._wait(Job(_rest))
+        """Keep the turn for a while, however long it takes to get it."""
+        self._take(None)
 
     def __exit__(self, *_: object) -> None:
         """Hand the turn on."""
@@ -122,7 +132,13 @@ class Turns:
                 each.gate.release()
             self._leave()
 
-    def _wait(self, job: Job[Any]) -> bool:
+    def _take(self, patience: float | None) -> None:
+        if self._turn.acquire(blocking=False):
+            self._holder = get_ident()
+        else:
+            self._wait(Job(_rest), patience)
+
+    def _wait(self, job: Job[Any], patience: float | None = None) -> bool:
         """Queue up; return True when the job has the turn, False when another thread has seen to it."""
         if self._take_over(known=None):
             return True
@@ -130,9 +146,13 @@ class Turns:
         if self._turn.acquire(blocking=False):  # it was given up just before the job was there to be seen
             self._leave()
         called = False
+        looks = 0
         try:
             while not called:
-                known = self._holder
+                if patience is not None and looks * _LOOK >= patience and self._given_up(job):
+                    message = "another thread has had the store for itself all the time"
+                    raise Again(message, unclear=False, waited=patience)
+                known, looks = self._holder, looks + 1
                 called = job.gate.acquire(timeout=_LOOK) or self._take_over(known=known, job=job)
         finally:
             if not called:  # interrupted: the work is taken back, or the turn handed on
@@ -158,23 +178,33 @@ class Turns:
             self._holder = get_ident()
             return True
 
-    def _withdraw(self, job: Job[Any]) -> None:
+    def _given_up(self, job: Job[Any]) -> bool:
+        """Take the job out of the queue; False where somebody is already doing it, or it leads."""
         with self._door:
-            if job in self._queue:
+            waits = job in self._queue
+            if waits:
                 self._queue.remove(job)
-        if job.leads:
+        return waits
+
+    def _withdraw(self, job: Job[Any]) -> None:
+        if not self._given_up(job) and job.leads:
             self._leave()
+
+    def _handed_on(self) -> bool:
+        with self._door:
+            if not self._queue:
+                return False
+            heir = self._queue.popleft()
+            heir.leads = True
+            self._holder = heir.thread
+            heir.gate.release()
+            return True
 
     def _leave(self) -> None:
         """Hand the turn to the first who waits, or give it up."""
         while True:
-            with self._door:
-                if self._queue:
-                    heir = self._queue.popleft()
-                    heir.leads = True
-                    self._holder = heir.thread
-                    heir.gate.release()
-                    return
+            if self._queue and self._handed_on():
+                return
             self._holder = None
             self._turn.release()
             if not self._queue or not self._turn.acquire(blocking=False):

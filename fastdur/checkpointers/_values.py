@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from fastdur._codec import dumps, loads
 from fastdur._sealed import Sealed
+from fastdur.errors import NotStorable
 from fastdur.records import EffectRecord, Execution, PendingInterrupt, frozen_context
 
 if TYPE_CHECKING:
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
 def plain(text: str) -> str:
     """Return `text` in ASCII, escaped as in JSON: lone surrogates and NUL survive in any database."""
     return encode_basestring_ascii(text)[1:-1]
+
+
+_LONGEST_INDEXED: Final = 2000
+"""Characters as they are stored. An index of Postgres takes some 2,700, after a compression that may gain nothing."""
+
+
+def indexed(text: str, what: str) -> str:
+    """Return `plain(text)` for a text that is looked up by. Raises `NotStorable` where it is too long for any index."""
+    stored = plain(text)
+    if len(stored) > _LONGEST_INDEXED:
+        message = (
+            f"{what} {text[:40]!r}... has {len(stored):,} characters as it is stored, where one beyond ASCII counts 6 "
+            f"or 12; it may have {_LONGEST_INDEXED:,}. Nothing was written. Give a shorter one, such as a hash of it."
+        )
+        raise NotStorable(message)
+    return stored
 
 
 def unplain(stored: str) -> str:
@@ -37,7 +54,7 @@ def question_values(run: int, pending: PendingInterrupt) -> tuple[object, ...]:
     """Return the columns of an open question."""
     return (
         run,
-        plain(pending.interrupt_id),
+        indexed(pending.interrupt_id, "The id of the question"),
         plain(pending.runner),
         plain(pending.node_id),
         plain(pending.reason),
@@ -65,7 +82,7 @@ def question(stored: Stored) -> PendingInterrupt:
 def effect_values(record: EffectRecord) -> tuple[object, ...]:
     """Return the columns of an effect record, without the epoch, which the store knows."""
     return (
-        plain(record.key),
+        indexed(record.key, "The key of the effect"),
         plain(record.name),
         plain(record.args),
         record.status,
@@ -87,7 +104,7 @@ def effect(stored: Stored) -> EffectRecord:
 def execution(stored: Stored) -> Execution:
     """Return the head of these columns."""
     execution_id, run, runner, kind, status, seq, epoch, token, owner, live, graph, start_input, *rest = stored
-    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated = rest
+    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated, recorded = rest
     return Execution(
         unplain(execution_id),
         run,
@@ -107,4 +124,5 @@ def execution(stored: Stored) -> Execution:
         unplain_or_none(parent_checkpoint_id),
         created,
         updated,
+        bool(recorded),
     )

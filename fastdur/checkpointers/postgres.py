@@ -10,13 +10,17 @@ from itertools import chain
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from fastdur.checkpointers._cursor import TransactionCursor, UndoneError
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._postgres_server import (
     COLLISIONS,
+    NOT_PREPARED,
+    PREPARE,
     Connection,
     DriverError,
     Forbidden,
     NoConnection,
+    OneStatement,
     Pool,
     parsed,
     settings,
@@ -37,6 +41,11 @@ T = TypeVar("T")
 _FOR_A_CONNECTION: Final = 1.0
 """How many seconds one try waits for a connection to become free."""
 
+_LONGEST_IDLE: Final = 30.0
+"""After how many seconds without a statement the server ends a transaction of the user's; after a lease, if shorter."""
+
+_BEGIN: Final = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d"
+
 
 @lru_cache(maxsize=256)
 def _move(pieces: tuple[str, ...]) -> bytes:
@@ -44,23 +53,47 @@ def _move(pieces: tuple[str, ...]) -> bytes:
 
 
 class _Session:
-    """Statements on one connection, each a transaction of its own."""
+    """Statements on one connection, each a transaction of its own unless they are run `apart`."""
 
-    __slots__ = ("_execute",)
+    __slots__ = ("_connection", "_execute", "sent")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, sent: bool) -> None:
+        self._connection = connection
         self._execute = connection.one_cursor().execute
+        self.sent = sent
+        """Whether a write is on its way that will hold."""
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         texts, values = zip(*pieces, strict=True)
         ordered = values[:1] + values[2:] + values[1:2]  # as `folded` has them
-        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == 1
+        return self._execute(_move(texts), [*chain.from_iterable(ordered)]).rowcount == heads
 
     def change(self, sql: str, values: Sequence[object]) -> int:
         return self._execute(sql.encode(), values).rowcount
 
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         return self._execute(sql.encode(), values).fetchall()
+
+    def cursor(self) -> TransactionCursor:
+        connection = self._connection
+        return TransactionCursor(OneStatement(connection), DriverError, connection.faulty, connection.spoilt)
+
+    def apart(self, work: Callable[[Session], T], idle: float) -> T:
+        """Do `work` in one transaction; the server ends it where it hears nothing for `idle` seconds."""
+        connection, process = self._connection, os.getpid()
+        try:
+            self._execute(_BEGIN % round(idle * 1000), prepare=False)
+            result = work(self)
+            self.sent = True
+            try:
+                self._execute(b"COMMIT", prepare=False)
+            except DriverError as error:
+                if connection.faulty(error, asked_for=()):
+                    raise
+                raise UndoneError(error) from error  # what is checked at the commit only
+        finally:
+            connection.undo(process)
+        return result
 
 
 class _Kept:
@@ -85,8 +118,10 @@ class PostgresCheckpointer(Store):
     write is on the server's disk when its call returns, and a server whose `synchronous_commit` is off is refused;
     `"normal"` takes the server as it is. `lease` is how many seconds a run stays its owner's without a sign of life.
 
-    Every write is one statement in a transaction of its own. Nothing is kept in a session, so a pooler in transaction
-    mode may stand in between; `prepared=True` gives that up, and a step then costs about the server a third less. Safe
+    Every write is one statement in a transaction of its own, but for a transactional effect, whose transaction the
+    server ends where it hears nothing for 30 seconds, or for a shorter lease. Nothing that is kept in a session is
+    needed, so a pooler in transaction mode may stand in between. Where none does, which is found out when connecting,
+    the server keeps the statements of each session, and a step costs it less; `prepared=False` leaves that away. Safe
     to use from any number of threads and processes, and across `fork`.
     """
 
@@ -101,7 +136,7 @@ class PostgresCheckpointer(Store):
         *,
         lease: float = 30.0,
         durability: Literal["full", "normal"] = "full",
-        prepared: bool = False,
+        prepared: bool = True,
     ) -> None:
         if not 0 <= min_pool_size <= max_pool_size or max_pool_size < 1:
             message = f"the pool cannot hold {min_pool_size} to {max_pool_size} connections; let it hold 1 or more"
@@ -111,7 +146,8 @@ class PostgresCheckpointer(Store):
         self._schema = schema
         self._location = f"{where}/{schema}"
         self._sizes = min_pool_size, max_pool_size
-        self._settings = settings(prepared=prepared)
+        self._settings = settings()
+        self._prepared = prepared
         self._kept = _Kept()
         self._begin_anew()
         weakref.finalize(self, self._kept.close)
@@ -127,8 +163,7 @@ class PostgresCheckpointer(Store):
         """Host, port, database and schema."""
         return self._location
 
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
         with self._ended:
             self._ended.wait_for(lambda: self._under_way == 0)
             self._kept.close()
@@ -138,28 +173,38 @@ class PostgresCheckpointer(Store):
     def _write_once(self, work: Callable[[Session], T]) -> T:
         return self._perform(work, writing=True)
 
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        idle = min(self._lease, _LONGEST_IDLE)
+        return self._perform(lambda session: session.apart(work, idle), writing=False)
+
     def _read_once(self, work: Callable[[Session], T]) -> T:
         return self._perform(work, writing=False)
 
-    def _perform(self, work: Callable[[Session], T], *, writing: bool) -> T:
-        with self._ended:
+    def _perform(self, work: Callable[[_Session], T], *, writing: bool) -> T:
+        ended = self._ended
+        with ended:
             self._check_open()
             self._under_way += 1
         try:
             pool = self._kept.pool or self._open()
             connection = self._taken(pool)
+            session = _Session(connection, sent=writing)
             try:
-                return work(_Session(connection))
+                return work(session)
             except DriverError as error:
-                if connection.closed or error.sqlstate == "25006":
+                if error.sqlstate in NOT_PREPARED:
+                    self._keep_no_statements()
+                if connection.closed or error.sqlstate in ("25006", *NOT_PREPARED):
                     self._replace(pool)
-                raise understood(error, self._location, sent=writing) from error
+                raise understood(error, self._location, sent=session.sent) from error
             finally:
-                pool.putconn(connection)
+                if self._ended is ended:  # else this is a child that the work has made by fork
+                    pool.putconn(connection)
         finally:
-            with self._ended:
-                self._under_way -= 1
-                self._ended.notify_all()
+            if self._ended is ended:
+                with ended:
+                    self._under_way -= 1
+                    ended.notify_all()
 
     def _taken(self, pool: Pool) -> Connection:
         """A connection that is alive as far as can be told without asking the server."""
@@ -208,9 +253,13 @@ class PostgresCheckpointer(Store):
             failed.pop_all()
         return connection
 
+    def _keep_no_statements(self) -> None:
+        """From now on the next statement may meet another session, whatever it looked like."""
+        self._prepared, self._settings[PREPARE] = False, None
+
     def _prepare(self, connection: Connection) -> None:
         version = self._version(connection)
-        ((commits,),) = connection.execute("SHOW synchronous_commit")
+        ((commits, process),) = connection.execute("SELECT current_setting('synchronous_commit'), pg_backend_pid()")
         if commits == "off" and self._durability == "full":
             message = (
                 f"The store {self._location} may lose what it has acknowledged: synchronous_commit is off there. "
@@ -219,6 +268,8 @@ class PostgresCheckpointer(Store):
             raise StoreUnavailable(message)
         if version != SCHEMA:
             self._upgrade(connection, version)
+        if self._prepared and connection.keeps_statements(process):
+            connection.prepare_threshold = self._settings[PREPARE] = 1
 
     def _version(self, connection: Connection) -> int:
         ((found,),) = connection.execute("SELECT to_regclass(%s)", [quoted(self._schema) + ".schema_version"])

@@ -14,12 +14,14 @@ Rules that hold for every writing method:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fastdur._codec import Frozen
+    from fastdur._pruned import Pruned
     from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Status
 
 
@@ -37,6 +39,25 @@ class Start:
     parent_id: str | None = None
     parent_address: str | None = None
     parent_checkpoint_id: str | None = None
+    parent_token: str | None = None
+    """Where given, the run starts only while its parent is held under this token."""
+    origin: Checkpoint | None = None
+    """The first row of a fork. Its `checkpoint_id` is the random part alone: the store puts `<run>-1-` before it."""
+    recorded: bool = False
+    """Whether the run answers effects from records only."""
+    effects_of: int | None = None
+    """The key (`Execution.run`) of the run whose finished effect records the new one begins with."""
+
+
+def age(seconds: timedelta) -> float:
+    """An age in seconds. Raises `TypeError` for anything but a timedelta, `ValueError` for a negative one."""
+    if type(seconds) is not timedelta:
+        message = f"an age is {seconds!r}; give a datetime.timedelta"
+        raise TypeError(message)
+    if seconds < timedelta(0):
+        message = f"an age is {seconds}, which lies in the future; give a timedelta from 0"
+        raise ValueError(message)
+    return seconds.total_seconds()
 
 
 @runtime_checkable
@@ -62,7 +83,11 @@ class Checkpointer(Protocol):
     # -- ownership ---------------------------------------------------------------------------------------------------
 
     def start_execution(self, start: Start) -> Claim:
-        """Write the head of a new run, status running, claimed. Raises `RunExists` where the id is taken."""
+        """Write the head of a new run, status running, claimed; of a fork its first row and its effect records too.
+
+        From `effects_of` it takes what is `done`, `unstorable` or `failed`, in order, under the epoch 1. Raises
+        `RunExists` where the id is taken, `StaleRun` where `parent_token` no longer holds the parent.
+        """
         ...
 
     def claim_execution(
@@ -154,6 +179,8 @@ class Checkpointer(Protocol):
         """
         ...
 
+    # A store with transactions has `transact_idempotent` too, see `checkpointers._effect_records`.
+
     def get_idempotent(self, execution_id: str, key: str) -> EffectRecord | None:
         """One effect record."""
         ...
@@ -188,10 +215,39 @@ class Checkpointer(Protocol):
         *,
         status: Status | None = None,
         runner: str | None = None,
+        parent: str | None = None,
         unfinished: bool = False,
         limit: int | None = None,
     ) -> list[Execution]:
-        """The heads of runs, newest first."""
+        """The heads of runs, newest first; of those that `parent` has started or that were forked from it, if given."""
+        ...
+
+    def delete_execution(self, seen: Sequence[Execution]) -> bool:
+        """Remove everything of these runs, all of them or none, as of the readings `seen`; give the space back.
+
+        A claim that stands in a reading is taken from its owner first, and stays taken. False where a head has moved
+        since: read and decide again. True as well where none of them is there any more. Their ids are free again;
+        `Execution.run` is never used again.
+        """
+        ...
+
+    def prune(
+        self,
+        older_than: timedelta,
+        failed: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> Pruned:
+        """Remove completed and cancelled runs that ended at least `older_than` ago; give the space back.
+
+        Failed runs, which can still be resumed, only with an age of their own, `failed`. A run goes together with its
+        child runs in one transaction, on condition that no head of them has moved, or stays: where one of them is not
+        ended or not old enough. A child run never goes before its parent. Forks stand alone. Ages are judged by the
+        database's clock. With `dry_run` nothing is removed, only counted. `limit` looks at that many runs, beginning
+        after the run key `after`, and the answer says where to go on.
+        """
         ...
 
     # Last in the class, because from here on `list` means this method.

@@ -7,12 +7,25 @@ import os
 import sqlite3
 import weakref
 from contextlib import ExitStack
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from fastdur.checkpointers._cursor import TransactionCursor
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import SCHEMA, Dialect, Sql
-from fastdur.checkpointers._sqlite_file import APPLICATION_ID, BUSY, create, probe, resolve, understood, uri, version_of
+from fastdur.checkpointers._sqlite_file import (
+    APPLICATION_ID,
+    BUSY,
+    create,
+    faulty,
+    lost,
+    place_of,
+    probe,
+    resolve,
+    understood,
+    uri,
+    version_of,
+)
 from fastdur.checkpointers._store import Store
 from fastdur.checkpointers._turns import Turns
 from fastdur.errors import FastdurError, StoreUnavailable
@@ -38,6 +51,7 @@ _SQL: Final = Sql(
 # has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
 _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
+_SHORTEN_BY: Final = 200
 
 
 class _Connection:
@@ -49,11 +63,11 @@ class _Connection:
         self.driver = driver
         self.execute = driver.execute
 
-    def move(self, pieces: Sequence[Piece]) -> bool:
+    def move(self, pieces: Sequence[Piece], heads: int = 1) -> bool:
         execute = self.execute
         first = True
         for sql, values in pieces:
-            if execute(sql, values).rowcount != 1 and first:
+            if execute(sql, values).rowcount != heads and first:
                 return False
             first = False
         return True
@@ -64,13 +78,24 @@ class _Connection:
     def rows(self, sql: str, values: Sequence[object]) -> list[Stored]:
         return self.execute(sql, values).fetchall()
 
+    def cursor(self) -> TransactionCursor:
+        return TransactionCursor(self.driver.cursor(), sqlite3.Error, faulty, self._spoilt)
+
+    def _spoilt(self) -> str | None:
+        try:
+            inside = self.driver.in_transaction
+        except sqlite3.ProgrammingError:  # it was closed
+            return "The process has forked in the body, and so lost the transaction"
+        return None if inside else "The database has rolled the transaction back after an error"
+
 
 class _Kept:
     """The connections of one store. They are closed with it, and when it is collected."""
 
-    __slots__ = ("reader", "writer")
+    __slots__ = ("place", "reader", "writer")
 
     def __init__(self) -> None:
+        self.place: tuple[int, int] | None = None
         self.writer: _Connection | None = None
         self.reader: _Connection | None = None
 
@@ -79,6 +104,14 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
+
+
+def _shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -118,19 +151,28 @@ class SQLiteCheckpointer(Store):
         """The absolute path of the file, or `:memory:`."""
         return self._path
 
-    def rest(self) -> None:
-        """Close the connections once the calls under way have ended; a later call makes fresh ones."""
+    def _rest(self) -> None:
         with self._turns, self._reading:
             self._kept.close()
 
     # -- one transaction ---------------------------------------------------------------------------------------------
 
     def _write_once(self, work: Callable[[Session], T]) -> T:
-        return self._turns.run(work)
+        return self._turns.run(work, self.busy_bound)
+
+    def _alone_once(self, work: Callable[[Session], T]) -> T:
+        with self._turns.kept(self.busy_bound):
+            self._alone = get_ident()
+            try:
+                return self._perform(work)
+            finally:
+                self._alone = None
 
     def _read_once(self, work: Callable[[Session], T]) -> T:
         if self._memory:
-            return self._turns.run(work)
+            return self._turns.run(work, self.busy_bound)
+        if self._kept.writer is not None and self._moved():
+            self.rest()
         if self._kept.writer is None:
             with self._turns:
                 self._look_at_the_file()
@@ -169,7 +211,14 @@ class SQLiteCheckpointer(Store):
         finally:
             if not committed:
                 self._undo()
+        if self._durability == "full" and self._moved():
+            self._drop()
+            raise lost(self._path)
         return result
+
+    def _moved(self) -> bool:
+        """Whether another file, or none, is where the one was that is open."""
+        return not self._memory and place_of(self._path) != self._kept.place
 
     def _apart(self, session: Session, job: Job[Any]) -> None:
         """Do one job of several; if it fails, it alone leaves nothing."""
@@ -209,6 +258,16 @@ class SQLiteCheckpointer(Store):
             self._kept.writer.driver.close()
             self._kept.writer = None
 
+    # -- space -------------------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
+
+        A file that was made without this ability keeps them for what comes next.
+        """
+        while self._write(_shorten):
+            pass
+
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connect(self) -> _Connection:
@@ -241,11 +300,15 @@ class SQLiteCheckpointer(Store):
             connection.driver.close()
             raise
         self._kept.writer = connection
+        if not self._memory:
+            self._kept.place = place_of(self._path)
         return connection
 
     def _prepare(self, connection: _Connection, version: int) -> None:
         execute = connection.execute
         execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        if not version:
+            execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded before there are tables only
         (mode,) = execute("PRAGMA journal_mode = WAL").fetchone()
         if mode not in ("wal", "memory"):
             message = f"The file system of {self._path} cannot hold a write-ahead log; put the store on a local disk."
@@ -263,8 +326,12 @@ class SQLiteCheckpointer(Store):
     # -- fork --------------------------------------------------------------------------------------------------------
 
     def before_fork(self, held: ExitStack) -> None:
-        """Keep everybody away until `held` is closed, and close what must not cross the fork."""
-        held.enter_context(self._turns)
+        """Keep everybody away until `held` is closed, and close what must not cross the fork.
+
+        The body of a transactional effect that forks has the turn already, and loses its transaction.
+        """
+        if self._alone != get_ident():
+            held.enter_context(self._turns)
         held.enter_context(self._reading)
         if not self._memory:
             self._kept.close()
@@ -274,6 +341,7 @@ class SQLiteCheckpointer(Store):
         self._forked = self._memory and (self._forked or self._kept.writer is not None)
         _inherited.append(self._kept.writer)
         self._kept.writer = None
+        self._alone = None
         self._turns = Turns(self._perform, self._apart)
         self._reading = Lock()
         self._forget()

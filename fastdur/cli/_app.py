@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import fastdur
-from fastdur.cli import _boundaries, _effects, _runs, _schema, _show
+from fastdur.cli import _boundaries, _effects, _lint, _runs, _schema, _show
 from fastdur.cli._text import complain
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def _fastdur(
 
 app.command("boundaries")(_boundaries.boundaries)
 app.add_typer(_effects.app, name="effects")
+app.command("lint")(_lint.lint)
 app.command("runs")(_runs.runs)
 app.command("schema")(_schema.schema)
 app.command("show")(_show.show)

@@ -113,6 +113,6 @@ def details(each: Facts) -> list[Text]:
     if each.error is not None:
         said.append(Text(plain(each.error), "red"))
     if each.head.parent_id is not None:
-        said.append(dim(f"child of {plain(each.head.parent_id)}"))
+        said.append(dim(f"{'fork' if each.head.is_fork else 'child'} of {plain(each.head.parent_id)}"))
     said.append(dim(f"input {shown(each.head.input)}"))
     return said

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from fastdur._unknown import is_unknown
-from fastdur.cli._facts import JSON, STORE, facts, open_store
+from fastdur.cli._facts import JSON, STORE, branches_of, facts, open_store, source_of
 from fastdur.cli._text import (
     NOT_THERE,
     age,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fastdur import Checkpoint
     from fastdur.cli._facts import Facts
-    from fastdur.records import EffectRecord
+    from fastdur.records import EffectRecord, Execution
 
 _ADDRESS = 32
 _LABEL = 9
@@ -53,18 +53,20 @@ def show(
     if head is None:
         refuse(f"No run {run_id!r} in {held.location}; `fastdur runs` lists those that are there.", NOT_THERE)
     known, rows, effects = facts(held, head), held.list(run_id), held.list_idempotent(run_id)
+    branches = branches_of(held, head)
     if as_json:
         dump(
             {
                 **known.data(),
                 "rows": [row_data(row) for row in rows],
                 "effects": [effect_data(known, effect) for effect in effects],
+                "branches": [branch_data(each) for each in branches],
                 "next": [code for code, _ in ways_on(known)],
             }
         )
         return
     where = console()
-    print_head(where, known)
+    print_head(where, known, source_of(held, head))
     print_rows(where, rows)
     section(where, "questions", [f"{plain(q.id)}  {plain(q.reason)}  {shown(q.context)}" for q in known.questions])
     section(
@@ -72,6 +74,8 @@ def show(
         "effects",
         [f"{plain(e.name)}  {effect_data(known, e)['status']}  at {plain(e.path)}" for e in effects],
     )
+    told = [branch_data(each) for each in branches]
+    section(where, "runs from here", [f"{plain(b['execution_id'])}  {b['kind']}  {b['status']}" for b in told])
     if known.error is not None:
         where.print(Text("\nerror", "bold"))
         where.print(Text(f"  {plain(known.error)}", "red"))
@@ -84,8 +88,8 @@ def show(
         whole(where, dim(f"  {nothing_to_do(known)}"))
 
 
-def print_head(where: Console, known: Facts) -> None:
-    """How the run stands."""
+def print_head(where: Console, known: Facts, source: Execution | None) -> None:
+    """How the run stands, and where it came from."""
     head = known.head
     said: list[tuple[str, Text | str]] = [
         ("run", Text(plain(head.execution_id), "bold")),
@@ -99,7 +103,15 @@ def print_head(where: Console, known: Facts) -> None:
         ("changed", f"{moment(head.updated_at)}, {age(known.now - head.updated_at)} ago"),
     ]
     if head.parent_id is not None:
-        said.append(("parent", f"{plain(head.parent_id)} at {plain(head.parent_address or '')}"))
+        place = (
+            f"row {head.parent_checkpoint_id}"
+            if head.parent_checkpoint_id
+            else plain(head.parent_address or "its start")
+        )
+        gone = ", which is no longer there" if source is None else ""
+        said.append(("fork of" if head.is_fork else "parent", f"{plain(head.parent_id)} at {place}{gone}"))
+    if head.recorded:
+        said.append(("effects", "from records only"))
     said.append(("input", shown(head.input)))
     for label, value in said:
         print_one = whole if label == "run" else line
@@ -132,7 +144,7 @@ def remark(row: Checkpoint) -> str:
         return f"asks {plain(told['asks'])}"
     if "answers" in told:
         return f"{'approved' if told['approved'] else 'declined'} {plain(told['answers'])}"
-    if row.step_type == "resumed":
+    if row.step_type in ("resumed", "fork_origin"):
         return ", ".join(["reopened"] * told["reopened"] + [f"changed {plain(key)}" for key in told["changed"]])
     return short(plain(told["error"] or ""), 200)
 
@@ -155,9 +167,15 @@ def row_data(row: Checkpoint) -> dict[str, Any]:
         return {**told, "asks": extra["reason"]}
     if "answers" in extra:
         return {**told, "answers": extra["answers"], "approved": extra["answer"][0], "metadata": extra["answer"][1]}
-    if row.step_type == "resumed":
+    if row.step_type in ("resumed", "fork_origin"):
         return {**told, "changed": extra.get("changes", []), "reopened": bool(extra.get("reopened"))}
     return {**told, "error": row.error}
+
+
+def branch_data(head: Execution) -> dict[str, Any]:
+    """A run that came from this one, for programs."""
+    kind = "fork" if head.is_fork else f"started at {plain(head.parent_address or '')}"
+    return {"execution_id": head.execution_id, "kind": kind, "status": head.status}
 
 
 def effect_data(known: Facts, effect: EffectRecord) -> dict[str, Any]:

@@ -26,6 +26,7 @@ Capability = Literal[
     "effects",
     "runs",
     "values",
+    "retention",
     "threads",
     "instances",
     "processes",
@@ -33,7 +34,7 @@ Capability = Literal[
     "clock",
     "faults",
 ]
-"""What a clause may need. The first seven are what every store is made of; the others are claimed by declaration."""
+"""What a clause may need. The first eight are what every store is made of; the others are claimed by declaration."""
 
 StoreFault = Literal["lost-commit", "lost-answer", "down"]
 """How a write fails: not done and an error; done and an error; not done, until the fault is taken away."""

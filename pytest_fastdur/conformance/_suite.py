@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pytest_fastdur.conformance._appending import Appending
 from pytest_fastdur.conformance._asking import Asking
+from pytest_fastdur.conformance._branching import Branching
 from pytest_fastdur.conformance._claiming import Claiming
 from pytest_fastdur.conformance._crashing import Crashing
 from pytest_fastdur.conformance._effects import Effects
 from pytest_fastdur.conformance._faults import Faults
 from pytest_fastdur.conformance._fencing import Fencing
+from pytest_fastdur.conformance._leaving import Leaving
 from pytest_fastdur.conformance._listing import Listing
 from pytest_fastdur.conformance._racing import Racing
 from pytest_fastdur.conformance._runs import Runs
@@ -17,7 +19,20 @@ from pytest_fastdur.conformance._values import Values
 
 
 class StoreSuite(
-    Crashing, Racing, Faults, Values, Runs, Effects, Asking, Listing, Fencing, Appending, Claiming, Starting
+    Crashing,
+    Racing,
+    Faults,
+    Values,
+    Runs,
+    Effects,
+    Leaving,
+    Branching,
+    Asking,
+    Listing,
+    Fencing,
+    Appending,
+    Claiming,
+    Starting,
 ):
     """The contract of a store. Subclass it as `TestMyStore` and define `make_store`.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from random import Random
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -143,3 +145,22 @@ class Values(Group):
             start(bench.store, text, runner=text)
         assert [head(bench.store, text).execution_id for text in texts] == texts
         assert [len(bench.store.list_executions(runner=text)) for text in texts] == [1] * len(texts)
+
+    @clause("claims", "rows", "interrupts", "effects", "runs", "values")
+    def test_text_03_long_ids_are_kept(self, bench: Bench) -> None:
+        """An id, a key and a runner's name of 2,000 ASCII characters are kept whole, and tell two that differ at the end apart."""
+        store = bench.store
+        long = "".join(Random(1).choices(ascii_letters, k=1999))  # noqa: S311 - what no compression makes shorter
+        for last in "ab":
+            name = long + last
+            claim = start(store, name, runner=name)
+            assert store.begin_idempotent(claim, effect(name)) is None
+            store.record_interrupt(claim, pause(claim), [question(claim, name)], "paused", keep=True)
+        for last in "ab":
+            name = long + last
+            assert [each.execution_id for each in store.list_executions(runner=name)] == [name]
+            assert [each.interrupt_id for each in store.list_pending_interrupts(name)] == [name]
+            assert [each.key for each in store.list_idempotent(name)] == [name]
+            record = store.get_idempotent(name, name)
+            assert record is not None
+            assert record.key == name

@@ -33,8 +33,9 @@ class SweepReport:
     """What was ordered, what was tried, and what came of it.
 
     `matrix` has a row for each boundary of the uninterrupted run, in order: its lifetime, its name, and its cells by
-    `<fault> <before|after>`: `ok`, a code, `alt` (the story itself dealt with a raised error and went another way), or
-    no cell where nothing was tried.
+    `<fault> <before|after>`: `ok`, a code, `alt` (the story itself dealt with a raised error and went another way),
+    `ask` (the run stopped with `EffectUnknown`, and held once somebody had said what happened), or no cell where
+    nothing was tried.
     """
 
     story: str

@@ -133,7 +133,7 @@ def _cell(text: str, *, color: bool) -> str:
     padded = f"{text:<{_CELL}}"
     if text == "-":
         return _paint(padded, "faint", color=color)
-    return _paint(padded, {"ok": "green", "alt": "yellow"}.get(text, "red"), color=color)
+    return _paint(padded, {"ok": "green", "alt": "yellow", "ask": "yellow"}.get(text, "red"), color=color)
 
 
 def _paint(text: str, how: str, *, color: bool) -> str:

@@ -26,11 +26,12 @@ def opened(folder, **options):
     )
 
 
-def another(store, **options):
-    """One more store object on the same store."""
-    if isinstance(store, SQLiteCheckpointer):
-        return SQLiteCheckpointer(store.location, **options)
-    return PostgresCheckpointer(store._conninfo, store._schema, **options)
+def another(store, mixin=object, **options):
+    """One more store object on the same store; its class has `mixin` in front of the store's."""
+    kind = SQLiteCheckpointer if isinstance(store, SQLiteCheckpointer) else PostgresCheckpointer
+    where = (store.location,) if kind is SQLiteCheckpointer else (store._conninfo, store._schema)
+    made = kind if mixin is object else type(mixin.__name__, (mixin, kind), {})
+    return made(*where, **options)
 
 
 def place(folder):

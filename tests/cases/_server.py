@@ -15,6 +15,7 @@ import pickle
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
+from signal import SIGKILL
 from typing import Any
 
 from tests.cases import _story
@@ -34,6 +35,7 @@ class Order:
     flavour: str = "sync"
     die: str | None = None
     module: str = _story.__name__
+    by: int = SIGKILL
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Came:
 
 def obey(order):
     """Carry out an order in this process."""
-    world = World(order.folder, order.flavour, order.die)
+    world = World(order.folder, order.flavour, order.die, order.by)
     store = opened(order.folder)
     chain = getattr(import_module(order.module), order.story)(world, store)
     with world.watched():
@@ -100,6 +102,11 @@ def fork(order):
     if os.WIFSIGNALED(status):
         return Came(signal=os.WTERMSIG(status))
     return pickle.loads(told) if told else Came(error="Died", text=f"exit status {status}")
+
+
+def alone():
+    """Carry out one order in this process."""
+    pickle.dump(obey(pickle.load(sys.stdin.buffer)), sys.stdout.buffer)
 
 
 def main():

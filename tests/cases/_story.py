@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from types import SimpleNamespace
 
@@ -188,9 +189,12 @@ def two_levels_with_bad_input(world, store):
     )
 
 
+PACKAGE = [before + name for name in ("decide", "cancel", "delete_execution", "prune") for before in ("", "a")]
+
+
 def package(_world, store):
     """The functions of the package, as if they were methods of a chain on this store."""
-    methods = {name: partial(getattr(fastdur, name), checkpointer=store) for name in ("decide", "adecide")}
+    methods = {name: partial(getattr(fastdur, name), checkpointer=store) for name in PACKAGE}
     return SimpleNamespace(**methods)
 
 
@@ -258,6 +262,35 @@ def paying_and_asking(world, store):
     return line(world, store, "paying and asking", a={}, b={"pays": True, "asks": ("ok?",)}, c={"pays": True})
 
 
+def stubborn(world, store):
+    """Its node catches whatever its effects raise and tries others, which each process has of its own."""
+
+    tries = ("x", "x", "y", "z")
+
+    def failed(what, error):
+        world.mark(f"{type(error).__name__} for {what}")
+
+    def b(state):
+        for what in tries:
+            try:
+                world.pay(f"{what} {os.getpid()}")
+            except Exception as error:
+                failed(what, error)
+        return {"path": [*state["path"], "b"]}
+
+    async def awaited(state):
+        for what in tries:
+            try:
+                await world.pay(f"{what} {os.getpid()}")
+            except Exception as error:
+                failed(what, error)
+        return {"path": [*state["path"], "b"]}
+
+    chain = Chain("stubborn", checkpointer=store).add_node("a", world.step("a"))
+    chain.add_node("b", awaited if world.flavour == "async" else b).add_node("c", world.step("c", pays=True))
+    return chain.connect("a", "b").connect("b", "c")
+
+
 def catching(world, store):
     """Its nodes catch every exception of their effects and go on."""
 
@@ -280,3 +313,24 @@ def catching(world, store):
     chain = Chain("catching", checkpointer=store).add_node("a", world.step("a"))
     chain.add_node("b", awaited if world.flavour == "async" else b).add_node("c", world.step("c", pays=True))
     return chain.connect("a", "b").connect("b", "c")
+
+
+def calling(world, store):
+    """A node that starts a run of its own, which pays and asks; then a node that asks."""
+    child = line(world, store, "child", x={"pays": True}, y={"asks": ("child?",)})
+
+    def call(state):
+        world.mark("call")
+        return {"path": [*state.get("path", ()), "call"], "child": child.execute({}).status}
+
+    async def acall(state):
+        world.mark("call")
+        return {"path": [*state.get("path", ()), "call"], "child": (await child.aexecute({})).status}
+
+    chain = Chain("calling", checkpointer=store).add_node("call", acall if world.flavour == "async" else call)
+    return chain.add_node("b", world.step("b", asks=("ok?",))).connect("call", "b")
+
+
+def called(world, store):
+    """The run that the node of `calling` starts, by itself."""
+    return line(world, store, "child", x={"pays": True}, y={"asks": ("child?",)})

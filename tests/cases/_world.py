@@ -38,11 +38,11 @@ class World:
     """The outside of one story, common to every process that works on it.
 
     `die` ends the process by SIGKILL: at a boundary (`after append b`), or where a mark is made (`b`, or `b#2` where it
-    is made for the second time, all processes counted).
+    is made for the second time, all processes counted). `by` is another signal.
     """
 
-    def __init__(self, folder, flavour="sync", die=None):
-        self.folder, self.flavour, self.die = Path(folder), flavour, die
+    def __init__(self, folder, flavour="sync", die=None, by=signal.SIGKILL):
+        self.folder, self.flavour, self.die, self.by = Path(folder), flavour, die, by
         self.gates = {}
         self.pay = payment(self)
 
@@ -52,7 +52,7 @@ class World:
         os.write(descriptor, f"{what}\n".encode())
         os.close(descriptor)
         if self.die is not None and self.die in (what, f"{what}#{self.count(what)}"):
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._end()
         if what in self.gates:
             self.gates[what].pass_through()
 
@@ -84,9 +84,13 @@ class World:
         """Die at the boundary that was ordered, if one was."""
         return nullcontext() if self.die is None or " " not in self.die else observe(self._at)
 
+    def _end(self):
+        """Here and now: a signal to the process may be taken by another of its threads, and this one goes on a little."""
+        signal.pthread_kill(threading.get_ident(), self.by)
+
     def _at(self, boundary):
         if str(boundary) == self.die:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self._end()
 
     def step(self, name, *, pays=False, asks=(), does=None):
         """A node: it marks its entry, pays, asks, breaks if it is broken, and appends its name to `path`.

@@ -115,6 +115,18 @@ def test_an_answer_is_aimed_by_any_address_above_its_question(play, prefix):
     assert play.resume(YES, agent_path_prefix=prefix).pending_interrupt.reason == "2?"
 
 
+@pytest.mark.case("S48")
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_an_answer_is_aimed_by_the_agent_path_of_its_question_or_of_any_level_above(play, levels):
+    """Wrong: `pending.agent_path` shows one way to name a place, and `agent_path_prefix` takes only another."""
+    whole = play.start("asking_thrice").pending_interrupt.agent_path
+    prefix = "/".join(whole.split("/")[:levels])
+    assert whole.count("/") == 2
+    assert play.resume(YES, agent_path_prefix=prefix[:-1]).error == "UnknownInterrupt"
+    assert play.resume(YES, agent_path_prefix=f"{whole}/more").error == "UnknownInterrupt"
+    assert play.resume(YES, agent_path_prefix=prefix).pending_interrupt.reason == "2?"
+
+
 @pytest.mark.case("S50")
 def test_a_nested_chain_that_asks_three_times_needs_three_resumes_from_three_processes(play):
     """Wrong: a second pause that is lost inside the resume of the first, or outer levels that start again."""

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
-from fastdur import Inject, Resume, SimulatedCrash, StoreUnavailable, observe
+from fastdur import (
+    Chain,
+    Inject,
+    NotStorable,
+    Resume,
+    SimulatedCrash,
+    SQLiteCheckpointer,
+    StoreUnavailable,
+    interrupt,
+    observe,
+)
 from tests.cases import _story
 from tests.cases._opened import another
 from tests.cases._server import attempt
@@ -169,3 +180,27 @@ def test_whichever_write_fails_no_later_node_starts_and_a_resume_completes_the_r
 
 def attempt_here(chain, flavour, method, *args):
     return attempt(chain, method, flavour, *args)
+
+
+@pytest.mark.parametrize("big", ["state", "question"])
+def test_a_value_longer_than_the_file_takes_fails_its_node_and_the_run_goes_on_after_a_fix(tmp_path, big):
+    """Wrong: a call that ends without a marker, and a run that nobody can tell from one that is being worked on."""
+    store, length = SQLiteCheckpointer(tmp_path / "s.db"), [20_000]
+
+    def grow(_):
+        text = "x" * length[0]
+        if big == "question":
+            interrupt("ok?", text)
+        return {"text": text}
+
+    chain = Chain("c", store).add_node("small", lambda _: {"n": 1}).add_node("grow", grow).connect("small", "grow")
+    store.setup()
+    store._kept.writer.driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)
+    with pytest.raises(NotStorable, match="longer than"):
+        chain.execute({}, "r")
+    assert (chain.result("r").status, chain.result("r").pending_interrupts) == ("failed", ())
+    assert store.list_executions()[0].token is None
+    length[0] = 10
+    done = chain.resume("r")
+    assert done.status == ("paused" if big == "question" else "completed")
+    store.close()

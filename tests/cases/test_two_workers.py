@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from fastdur import Chain, Resume, SQLiteCheckpointer
+from fastdur import Chain, Resume
 from tests.cases import _story
-from tests.cases._opened import another, on_files
+from tests.cases._opened import another
 from tests.cases._server import attempt
 from tests.cases._world import WAIT
 from tests.cases.conftest import RUN
@@ -87,12 +87,11 @@ def test_recovery_in_the_process_of_the_owner_leaves_its_run_alone(here):
     assert here.marks == ["a", "b", "pay b", "c"]
 
 
-@on_files
 def test_a_run_that_has_been_claimed_is_not_taken_for_lost_before_its_owner_knows_of_the_claim(here):
     """Wrong: the process learns of its own claim after the store has it, so that a sibling reads an owner at work
     nowhere and takes the run from under it."""
 
-    class Looked(SQLiteCheckpointer):
+    class Looked:
         looking = True
 
         def look(self):
@@ -111,7 +110,7 @@ def test_a_run_that_has_been_claimed_is_not_taken_for_lost_before_its_owner_know
             return claim
 
     came = []
-    here.store = Looked(here.file)
+    here.store = another(here.store, Looked)
     here.build("three")
     here.world.shatter("b")
     assert attempt(here.chain, "execute", here.flavour, {}, RUN).error == "Broken"
@@ -122,14 +121,11 @@ def test_a_run_that_has_been_claimed_is_not_taken_for_lost_before_its_owner_know
     here.store.close()
 
 
-class Ticking(SQLiteCheckpointer):
-    """A store whose clock moves by a third of a lease at each renewal, and otherwise not."""
+class Ticking:
+    """In front of a store: its clock moves by a third of a lease at each renewal, and otherwise not."""
 
     lease = 0.03  # what the engine goes by; the leases that are written are of 30 s
-
-    def __init__(self, file, clocks):
-        super().__init__(file, lease=30)
-        self.clocks, self.renewals, self.enough = [self, *clocks], 0, threading.Event()
+    renewals = 0
 
     def renew(self, claims):
         super().renew(claims)
@@ -138,6 +134,12 @@ class Ticking(SQLiteCheckpointer):
             clock.clock_offset += 10
         if self.renewals >= 15:
             self.enough.set()
+
+
+def ticking(store, *clocks):
+    made = another(store, Ticking, lease=30)
+    made.clocks, made.enough = [made, *clocks], threading.Event()
+    return made
 
 
 def awaits(enough):
@@ -163,33 +165,32 @@ def spins(enough):
     return node
 
 
-@on_files
 @pytest.mark.case("S07")
 @pytest.mark.parametrize("slow", [awaits, blocks_the_loop, spins])
-def test_a_run_whose_node_takes_five_leases_is_never_handed_out(store, tmp_path, slow):
+def test_a_run_whose_node_takes_five_leases_is_never_handed_out(store, slow):
     """Wrong: a lease that nobody renews, or one that the event loop has to be free for."""
-    ticking = Ticking(tmp_path / "runs.db", [store])
-    chain = Chain("slow", checkpointer=ticking).add_node("slow", slow(ticking.enough))
+    owner = ticking(store, store)
+    chain = Chain("slow", checkpointer=owner).add_node("slow", slow(owner.enough))
     poller = Chain("slow", checkpointer=store).add_node("slow", lambda _state: None)
     came = []
     worker = threading.Thread(target=lambda: came.append(attempt(chain, "execute", "async", {}, RUN)))
     worker.start()
     polls = []
-    while worker.is_alive() and not ticking.enough.is_set() and polls in ([], [[]]):
+    while worker.is_alive() and not owner.enough.is_set() and polls in ([], [[]]):
         if store.get_execution(RUN) is not None:
             polls = [poller.recover()]
-    ticking.enough.set()
+    owner.enough.set()
     worker.join(WAIT)
     assert (polls, came[0].error) == ([[]], None)
-    assert ticking.renewals >= 15
-    ticking.close()
+    assert owner.renewals >= 15
+    owner.close()
 
 
 @pytest.mark.case("S07")
-def test_a_short_lease_is_renewed_in_time_although_a_long_one_came_first(tmp_path):
+def test_a_short_lease_is_renewed_in_time_although_a_long_one_came_first(store):
     """Wrong: one renewal interval for all, or one that was chosen before the short lease came."""
-    assert SQLiteCheckpointer(tmp_path / "runs.db", lease=7).lease == 7
-    longer, shorter = SQLiteCheckpointer(tmp_path / "runs.db"), Ticking(tmp_path / "runs.db", [])
+    longer, shorter = another(store, lease=7), ticking(store)
+    assert longer.lease == 7
     inside = threading.Event()
 
     def first(_state):

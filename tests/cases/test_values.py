@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fastdur import Chain, NotStorable, Resume, _registry, decide, interrupt, result, storable
+from fastdur import Chain, NotStorable, Resume, _registry, decide, idempotent, interrupt, result, storable
 from tests.cases import _values
 from tests.cases.conftest import RUN
 
@@ -157,3 +157,45 @@ def test_a_value_nobody_here_knows_hides_no_question_and_no_run(store):
         assert result("odd", store).pending_interrupts == ()
     finally:
         _registry._BY_NAME["shop.Order"], _registry._BY_CLASS[Order] = known
+
+
+PAIR = "\ud83d\ude00"
+SMILE = "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [(PAIR, SMILE), (f"\ud83d{PAIR}\ude00", f"\ud83d{SMILE}\ude00"), ("\ude00\ud83d", "\ude00\ud83d")],
+    ids=["a pair", "a pair between halves", "no pair"],
+)
+def test_a_reason_and_an_error_are_the_same_text_for_who_asked_and_for_who_reads(store, said, kept):
+    """Wrong: two surrogates in a row are another text once they have been stored, and the reason no longer fits."""
+
+    def ask(_):
+        assert interrupt(said).approved
+        raise ValueError(said)
+
+    chain = Chain("c", checkpointer=store).add_node("ask", ask)
+    asked = chain.execute({}, RUN).pending_interrupt
+    assert asked == store.list_pending_interrupts(RUN)[0] == chain.result(RUN).pending_interrupt
+    assert asked.reason == kept
+    with pytest.raises(ValueError, match=r"[^:]"):
+        chain.resume(RUN, YES)
+    assert chain.result(RUN).error == f"ValueError: {kept}"
+
+
+def test_a_name_that_a_store_would_not_give_back_is_refused_before_anything_is_stored(store):
+    """Wrong: two ids, nodes, runners or effects that are one in the store."""
+    chain = Chain("c", checkpointer=store).add_node("a", lambda _: None)
+    refused = [
+        lambda: chain.execute({}, PAIR),
+        lambda: chain.resume(PAIR),
+        lambda: result(PAIR, store),
+        lambda: Chain(PAIR, checkpointer=store),
+        lambda: Chain("c", checkpointer=store).add_node(PAIR, lambda _: None),
+        lambda: idempotent(name=PAIR)(lambda: 1),
+    ]
+    for call in refused:
+        with pytest.raises(ValueError, match="surrogates"):
+            call()
+    assert store.list_executions() == []

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
+
 import pytest
 
+from fastdur.checkpointers._cursor import inside
+from fastdur.checkpointers.postgres import PostgresCheckpointer
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.errors import StaleRun
-from tests.checkpointers.stores import effect, head, row, start
+from tests.checkpointers.stores import effect, faulty, head, opened, row, start
+from tests.unit.books import Books
 
 ODD = 'k"\\\u0000\ud800'
 
@@ -190,3 +196,119 @@ def test_an_owner_whose_effect_was_settled_from_outside_can_no_longer_end_it(sto
     with pytest.raises(StaleRun):
         store.put_idempotent(claim, effect(status="done", result="mine"))
     assert store.begin_idempotent(claim, effect(attempt="a2")).result == "seen"
+
+
+# -- in one transaction with statements of the user's --------------------------------------------------------------------
+
+
+@pytest.fixture
+def books(store):
+    return Books(store)
+
+
+def noting(books, bodies, result=None):
+    def body(cursor):
+        bodies.append(1)
+        books.insert(cursor, 7)
+        return effect(status="done", result=result)
+
+    return body
+
+
+def test_the_statements_and_the_record_are_one_write_and_a_record_answers(books, store):
+    claim, bodies = start(store), []
+    assert store.transact_idempotent(claim, effect(), noting(books, bodies, "first")) == (
+        effect(status="done", result="first"),
+        None,
+    )
+    again = store.transact_idempotent(claim, effect(attempt="a2"), noting(books, bodies, "second"))
+    assert again == (effect(status="done", result="first"), None)
+    assert (bodies, books.amounts(), store.get_idempotent("r", "k").epoch) == ([1], [7], claim.epoch)
+
+
+@pytest.mark.parametrize("before", ["failed", "started", "unknown"])
+def test_what_failed_or_was_begun_before_is_replaced(books, store, before):
+    claim = start(store)
+    store.begin_idempotent(claim, effect(status=before))
+    ended, _ = store.transact_idempotent(claim, effect(attempt="a2"), noting(books, [], "now"))
+    assert store.get_idempotent("r", "k") == ended
+
+
+def test_what_the_body_raises_is_returned_and_nothing_is_written(books, store):
+    claim, error = start(store), ValueError("no")
+
+    def body(cursor):
+        books.insert(cursor, 6)
+        raise error
+
+    assert store.transact_idempotent(claim, effect(), body) == (None, error)
+    assert store.list_idempotent("r") == []
+    store.transact_idempotent(claim, effect(), noting(books, []))
+    assert books.amounts() == [7]
+
+
+def test_a_zombie_does_not_even_run_it(books, store):
+    zombie, bodies = start(store), []
+    owner = store.claim_execution(head(store), "second", "you")
+    with pytest.raises(StaleRun):
+        store.transact_idempotent(zombie, effect(), noting(books, bodies))
+    assert (store.list_idempotent("r"), bodies) == ([], [])
+    store.transact_idempotent(owner, effect(), noting(books, bodies))
+    assert books.amounts() == [7]
+
+
+@pytest.mark.parametrize(("after", "times"), [(True, 1), (False, 2)])
+def test_a_commit_whose_answer_is_lost_is_found_and_one_that_was_refused_is_made_again(path, monkeypatch, after, times):
+    monkeypatch.setattr(SQLiteCheckpointer, "driver", faulty(2, after=after))
+    bodies = []
+    with opened(path) as store:
+        books, claim = Books(store), start(store)
+        ended, error = store.transact_idempotent(claim, effect(), noting(books, bodies, 1))
+        assert (ended, error, len(bodies)) == (effect(status="done", result=1), None, times)
+        assert books.amounts() == [7]
+
+
+TRANSACTION = ["BEGIN", "LEFT JOIN", "ledger", "ON CONFLICT", "COMMIT"]
+
+
+@pytest.mark.parametrize("text", TRANSACTION)
+@pytest.mark.parametrize("when", ["before", "in", "after"])
+def test_a_connection_lost_at_any_statement_of_it_leaves_it_done_once(wired, wire, text, when):
+    books, claim, bodies = Books(wired), start(wired), []
+    wire.arm(when, text)
+    ended, error = wired.transact_idempotent(claim, effect(), noting(books, bodies, 1))
+    assert (ended, error, wire.fired) == (effect(status="done", result=1), None, 1)
+    assert books.amounts() == [7]
+    assert len(bodies) == (1 if text in ("BEGIN", "LEFT JOIN") or (text, when) == ("COMMIT", "after") else 2)
+
+
+def test_what_it_sends_is_these_statements_and_no_more(wired, wire):
+    books, claim = Books(wired), start(wired)
+    del wire.requests[:]
+    wired.transact_idempotent(claim, effect(), noting(books, []))
+    assert [next(each for each in TRANSACTION if each in text) for text in wire.requests] == TRANSACTION
+
+
+def test_a_commit_that_is_still_being_made_when_its_answer_is_given_up_is_waited_for(wired, wire, dsn):
+    """The first try is not lost, only late: the second runs into its record, and takes that."""
+    books, claim, bodies, first = Books(wired), start(wired), [], []
+
+    def body(cursor):
+        if not bodies:  # somebody else, as far as the store can tell
+            schema = wired.location.rpartition("/")[2]
+            with outside(), closing(PostgresCheckpointer(dsn, schema, 1, 1)) as other:
+                first.append(other.transact_idempotent(claim, effect(attempt="a0"), noting(books, bodies, "first")))
+        return noting(books, bodies, "second")(cursor)
+
+    assert wired.transact_idempotent(claim, effect(), body) == first[0]
+    assert (books.amounts(), len(bodies)) == ([7], 2)
+
+
+@contextmanager
+def outside():
+    """As in another process."""
+    token = inside.set(None)
+    try:
+        yield
+    finally:
+        inside.reset(token)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import string
 import threading
 from contextlib import closing
 from itertools import count
@@ -285,8 +283,6 @@ def test_errors_after_which_the_write_is_sent_again(code, kind):
     [
         ("42501", StoreUnavailable, "grant"),
         ("53100", StoreUnavailable, "53100"),
-        ("26000", StoreUnavailable, "prepared=True"),
-        ("42P05", StoreUnavailable, "prepared=True"),
         ("54000", NotStorable, "longer"),
         ("42P01", StoreCorrupt, "damaged"),
         ("XX001", StoreCorrupt, "damaged"),
@@ -325,13 +321,6 @@ def test_a_pool_that_another_thread_has_replaced_is_given_up_once(postgres_check
     assert store._kept.pool is not old
     with pytest.raises(Again):
         store._taken(old)
-
-
-def test_an_index_that_cannot_hold_a_key_refuses_it(postgres_checkpointer):
-    incompressible = "".join(random.Random(1).choices(string.ascii_letters, k=9000))
-    with pytest.raises(NotStorable):
-        start(postgres_checkpointer, incompressible)
-    start(postgres_checkpointer, "x" * 200)
 
 
 def test_the_pool_is_made_anew_where_it_gets_no_connection_while_one_can_be_made(wired, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from fastdur.checkpointers._postgres_sql import ddl
+from fastdur.checkpointers._sql import SCHEMA
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from fastdur.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from tests.checkpointers.stores import head, process, row, start
@@ -52,7 +53,7 @@ def test_setup_makes_the_schema_and_its_tables_and_again_changes_nothing(dsn, ad
         with closing(PostgresCheckpointer(dsn, nothing)) as other:
             other.setup()
             assert head(other).status == "running"
-    assert admin.execute(f"SELECT version FROM {nothing}.schema_version").fetchall() == [(1,)]
+    assert admin.execute(f"SELECT version FROM {nothing}.schema_version").fetchall() == [(SCHEMA,)]
 
 
 @pytest.mark.parametrize("schema", ['We"ird Schema', "select", "ünï", "a.b", "{t}?"])
@@ -73,6 +74,7 @@ def test_a_name_that_no_schema_can_have_is_refused_at_once(dsn, schema):
 
 SETTER = """
 import sys
+from fastdur.checkpointers._sql import SCHEMA
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 store = PostgresCheckpointer(sys.argv[1], sys.argv[2], 0, 1)
 print("ready", flush=True)
@@ -95,7 +97,7 @@ def test_eight_processes_set_one_schema_up_at_once_twenty_times(dsn, admin, noth
             worker.stdin.flush()
         assert [worker.stdout.readline() for worker in workers] == ["done\n"] * 8
         assert tables_in(admin, schema) == TABLES
-        assert admin.execute(f"SELECT version FROM {schema}.schema_version").fetchall() == [(1,)]
+        assert admin.execute(f"SELECT version FROM {schema}.schema_version").fetchall() == [(SCHEMA,)]
         admin.execute(f"DROP SCHEMA {schema} CASCADE")
     for worker in workers:
         worker.communicate()
@@ -167,10 +169,10 @@ def test_a_database_that_is_read_only_is_waited_for_and_then_said_to_be(dsn, adm
 def test_a_newer_store_is_refused_and_nothing_is_written(dsn, admin, nothing):
     with closing(PostgresCheckpointer(dsn, nothing)) as store:
         store.setup()
-    admin.execute(f"UPDATE {nothing}.schema_version SET version = 2")
+    admin.execute(f"UPDATE {nothing}.schema_version SET version = {SCHEMA + 1}")
     with (
         closing(PostgresCheckpointer(dsn, nothing)) as store,
-        pytest.raises(StoreTooNew, match=f"/{nothing} has schema 2; this fastdur knows up to 1"),
+        pytest.raises(StoreTooNew, match=f"/{nothing} has schema {SCHEMA + 1}; this fastdur knows up to {SCHEMA}"),
     ):
         start(store)
     assert admin.execute(f"SELECT * FROM {nothing}.executions").fetchall() == []

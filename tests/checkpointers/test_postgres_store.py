@@ -72,15 +72,60 @@ def test_the_name_is_there_without_the_driver_being_loaded():
         _ = fastdur.Postgres
 
 
-def test_prepared_statements_serve_as_well(fastdur_postgres):
+def kept(store):
+    """The statements that the server keeps for the one session of a store."""
+    with store._kept.pool.connection() as connection:
+        return connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+
+
+def steps(store, claim, count=5):
+    for _ in range(count):
+        store.put(claim, row(claim), "running")
+
+
+def test_the_server_keeps_the_statements_of_a_session_that_is_the_stores_own(wired, wire):
+    claim = start(wired)
+    steps(wired, claim)
+    assert any("INSERT INTO" in text for (text,) in kept(wired))
+    wire.requests.clear()
+    wire.prepared.clear()
+    steps(wired, claim)
+    assert (len(wire.requests), wire.prepared) == (5, [])
+    assert len(wired.list("r")) == 10
+
+
+def test_it_keeps_none_where_that_was_not_wanted(fastdur_postgres):
     with (
         fastdur_postgres.schemas() as fresh,
-        closing(PostgresCheckpointer(fastdur_postgres.dsn, fresh(), prepared=True)) as store,
+        closing(PostgresCheckpointer(fastdur_postgres.dsn, fresh(), 1, 1, prepared=False)) as store,
+    ):
+        steps(store, start(store))
+        assert kept(store) == []
+
+
+@pytest.mark.parametrize("odd", ["DEALLOCATE ALL", None], ids=["gone", "there already"])
+def test_a_session_that_turns_out_to_be_another_one_is_the_last_in_which_statements_are_kept(
+    fastdur_postgres, monkeypatch, odd
+):
+    """Wrong: an error for what any pooler may do, a write that is lost or done twice, the same surprise at each step."""
+    with (
+        fastdur_postgres.schemas() as fresh,
+        closing(PostgresCheckpointer(fastdur_postgres.dsn, fresh(), 1, 1)) as store,
     ):
         claim = start(store)
-        for _ in range(5):
-            store.put(claim, row(claim), "running")
-        assert len(store.list("r")) == 5
+        steps(store, claim)
+        with store._kept.pool.connection() as connection:
+            if odd:
+                connection.pgconn.exec_(odd.encode())  # as a pooler does, behind the driver's back
+            else:
+                connection._prepared._names.clear()
+                connection._prepared._prepared_idx = 0
+        tries = []
+        monkeypatch.setattr(store, "_waiting", tries.append)
+        steps(store, claim)
+        assert tries == [1]
+        assert kept(store) == []
+        assert [each.seq for each in store.list("r")] == list(range(1, 11))
 
 
 def test_a_closed_store_refuses_and_closing_again_is_nothing(postgres_checkpointer):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from string import ascii_letters
 
 import pytest
 
-from fastdur.errors import CheckpointExists, StaleRun, StoreCorrupt, StoreTooNew
+from fastdur.errors import CheckpointExists, NotStorable, StaleRun, StoreCorrupt, StoreTooNew
 from fastdur.records import Claim, Frame, Question
-from tests.checkpointers.stores import corrupt, head, opened, question, row, start, tables
+from tests.checkpointers.stores import corrupt, effect, head, opened, question, row, start, tables
 
 ODD = 'quote " back \\ nul \u0000 lone \ud800 snow \u2603'
 
@@ -234,6 +236,42 @@ def test_a_state_that_is_small_is_stored_in_full_each_time(path):
         for n in range(20):
             store.put(claim, row(claim, frames=Frame("", 1, {"data": {"n": n}})), "running")
     assert [line[7] for line in tables(path)["checkpoints"]] == list(range(1, 21))
+
+
+def test_a_state_of_fifty_megabytes_is_kept_and_so_is_what_is_added_to_it(store):
+    claim = start(store)
+    data = {"blob": Random(1).randbytes(25_000_000).hex(), "n": 0}
+    store.put(claim, row(claim, data), "running")
+    store.put(claim, row(claim, {**data, "n": 1}), "running")
+    assert store.get_last("r").state_snapshot == {**data, "n": 1}
+    assert store.list("r")[0].state_snapshot == data
+    store.begin_idempotent(claim, effect())
+    store.put_idempotent(claim, effect(status="done", result=data))
+    assert store.get_idempotent("r", "k").result == data
+
+
+@pytest.mark.parametrize("odd", ["a", "\u2603", "\ud800"], ids=ascii)
+def test_what_is_looked_up_by_has_one_bound_on_every_store_and_what_is_longer_is_refused_before_it_is_written(
+    store, odd
+):
+    long = odd * 2001
+    most = "".join(Random(1).choices(ascii_letters, k=2000))
+    claim = start(store, most, runner=most)
+    asked = row(claim, step_type="hitl_pause", status="interrupted")
+    for what, call in {
+        "execution_id": lambda: start(store, long),
+        "name of the runner": lambda: start(store, "r", runner=long),
+        "id of the question": lambda: store.record_interrupt(claim, asked, [question(claim, long)], "paused"),
+        "key of the effect": lambda: store.begin_idempotent(claim, effect(long)),
+    }.items():
+        with pytest.raises(NotStorable, match=f"{what}.*may have 2,000.*Nothing was written"):
+            call()
+    assert [found.execution_id for found in store.list_executions()] == [most]
+    assert (store.list(most), store.list_pending_interrupts(), store.list_idempotent(most)) == ([], [], [])
+    assert store.get_execution(long) is None
+    assert store.get_idempotent(most, long) is None
+    store.record_interrupt(claim, asked, [question(claim, most)], "paused")
+    assert [found.interrupt_id for found in store.list_pending_interrupts(most)] == [most]
 
 
 def test_a_damaged_row_is_named(path):

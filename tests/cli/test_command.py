@@ -17,7 +17,7 @@ def test_it_tells_its_version_its_verbs_and_its_exit_codes(fastdur_apart):
     assert fastdur_apart("--version").out == f"fastdur {fastdur.__version__}\n"
     said = fastdur_apart("--help")
     assert said.code == 0
-    for verb in ("boundaries", "effects", "runs", "show"):
+    for verb in ("boundaries", "effects", "lint", "runs", "show"):
         assert f"\n  {verb} " in said.out
     assert "Exit codes:" in said.out
 

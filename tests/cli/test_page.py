@@ -19,7 +19,7 @@ def test_what_the_page_shows_is_what_is_printed(fastdur_here, store, number, ver
 
 
 def test_the_page_names_every_option(fastdur_here):
-    for verb in ("runs", "show", "effects list", "effects resolve", "boundaries", "schema"):
+    for verb in ("runs", "show", "effects list", "effects resolve", "boundaries", "lint", "schema"):
         said = fastdur_here(*verb.split(), "--help").out
         options = set(re.findall(r"^ +(--[a-z-]+)", said, re.MULTILINE)) - {"--help"}
         (usage,) = re.findall(rf"^fastdur {verb} .*$", PAGE, re.MULTILINE)

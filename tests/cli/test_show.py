@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from fastdur import Chain, Resume, SQLiteCheckpointer
+from fastdur import Chain, Resume, SQLiteCheckpointer, delete_execution
 from fastdur.checkpointers.protocol import Start
 from tests.cli.conftest import elsewhere, normal, pay, refund
 
@@ -133,8 +133,38 @@ def test_each_effect_has_its_line(fastdur_here, tmp_path):
 def test_a_child_names_its_parent(fastdur_here, tmp_path):
     held = SQLiteCheckpointer(tmp_path / "runs.db")
     held.start_execution(Start("child", "inner", "chain", {}, {}, "token", "nobody", "parent", "node#1"))
+    said = fastdur_here("show", "child", "--store", held.location).out
+    assert "parent     parent at node#1, which is no longer there\n" in said
+    held.start_execution(Start("parent", "outer", "chain", {}, {}, "token", "nobody"))
     assert "parent     parent at node#1\n" in fastdur_here("show", "child", "--store", held.location).out
+    said = fastdur_here("show", "parent", "--store", held.location).out
+    assert "runs from here\n  child  started at node#1  running\n" in said
     assert "  child of parent\n" in fastdur_here("runs", "--store", held.location).out
+
+
+def test_a_fork_names_the_row_it_came_from_and_its_source_names_it(fastdur_here, store):
+    runner = refund(store)
+    row = store.list("done")[0].checkpoint_id
+    runner.fork("done", row, new_execution_id="branch", modified_state={"why": "again"}, effects="recorded")
+    said = fastdur_here("show", "branch", "--store", store.location).out
+    assert f"fork of    done at row {row}\neffects    from records only\n" in said
+    assert "1  fork_origin  fork_origin  completed    changed why\n" in said
+    assert "  fork of done\n" in fastdur_here("runs", "--store", store.location).out
+    assert "runs from here\n  branch  fork  " in fastdur_here("show", "done", "--store", store.location).out
+    told = json.loads(fastdur_here("show", "done", "--json", "--store", store.location).out)
+    assert [each["execution_id"] for each in told["branches"]] == ["branch"]
+    told = json.loads(fastdur_here("show", "branch", "--json", "--store", store.location).out)
+    assert (told["fork"], told["forked_from"], told["parent"], told["recorded"]) == (True, row, "done", True)
+
+
+def test_another_run_under_the_id_of_a_source_that_is_gone_is_not_taken_for_it(fastdur_here, store):
+    row = store.list("done")[0].checkpoint_id
+    refund(store).fork("done", row, new_execution_id="branch")
+    delete_execution("done", store)
+    refund(store).execute({"amount": 10}, "done")
+    said = fastdur_here("show", "branch", "--store", store.location).out
+    assert f"fork of    done at row {row}, which is no longer there\n" in said
+    assert "runs from here" not in fastdur_here("show", "done", "--store", store.location).out
 
 
 def test_nothing_is_to_be_done_for_a_run_that_has_completed(fastdur_here, store):

@@ -10,11 +10,12 @@ import copy
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from threading import RLock
 from typing import Any
 
-from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, RunExists, StaleRun, StoreClosed
-from fastdur.checkpointers.protocol import Start
+from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, Pruned, RunExists, StaleRun, StoreClosed
+from fastdur.checkpointers.protocol import Start, age
 from fastdur.records import Claim, EffectRecord, Status
 
 
@@ -35,6 +36,7 @@ class Shelf:
     def __init__(self) -> None:
         self.lock = RLock()
         self.runs: dict[str, Run] = {}
+        self.started = 0
         self.questions: dict[tuple[str, str], PendingInterrupt] = {}
 
 
@@ -62,6 +64,11 @@ class ShelfStore:
             raise StoreClosed(f"The store {self.location} was closed; make a new store object.")
         return self._shelf.runs
 
+    def _run(self, seen: Claim | Execution) -> Run | None:
+        """The run that was seen; None where it is gone, even if another has its id now."""
+        run = self._runs().get(seen.execution_id)
+        return run if run is not None and run.head.run == seen.run else None
+
     def _now(self) -> float:
         return time.time() + self.clock_offset
 
@@ -76,14 +83,13 @@ class ShelfStore:
     ) -> bool | None:
         """Move the head on where it is still as it was seen; None where this very write is stored already."""
         asked = list(asked)
-        runs = self._runs()
-        run = runs[seen.execution_id]
+        run = self._run(seen)
         if row is not None:
             self._fits(row, seen, seq + 1)
-            if len(run.rows) > seq and run.rows[seq].checkpoint_id == row.checkpoint_id:
-                if repr(run.rows[seq]) != repr(row):
-                    raise CheckpointExists(f"Checkpoint {row.checkpoint_id} exists with other content.")
-                return None
+        if run is None:
+            return False
+        if row is not None and self._stored(run, row):
+            return None
         now, here = run.head, seen.execution_id
         if row is None and "epoch" in head and now.token == head["token"]:
             return None
@@ -104,6 +110,14 @@ class ShelfStore:
             self._shelf.questions[here, question.interrupt_id] = copy.deepcopy(question)
         return True
 
+    def _stored(self, run: Run, row: Checkpoint) -> bool:
+        known = run.rows[row.seq - 1 : row.seq]
+        if not known or known[0].checkpoint_id != row.checkpoint_id:
+            return False
+        if repr(known[0]) != repr(row):
+            raise CheckpointExists(f"Checkpoint {row.checkpoint_id} exists with other content.")
+        return True
+
     def _fits(self, row: Checkpoint, seen: Claim | Execution, seq: int) -> None:
         if row.seq != seq or row.execution_id != seen.execution_id or not row.checkpoint_id.startswith(f"{seen.run}-"):
             raise ValueError(f"row {row.checkpoint_id!r} does not come next")
@@ -114,19 +128,36 @@ class ShelfStore:
         with self._shelf.lock:
             runs = self._runs()
             if start.execution_id not in runs:
-                now, key = self._now(), len(runs) + 1
+                parent = runs.get(start.parent_id or "")
+                if start.parent_token is not None and (parent is None or parent.head.token != start.parent_token):
+                    raise StaleRun(f"Run {start.parent_id!r} no longer belongs to this call.")
+                self._shelf.started += 1
+                now, key = self._now(), self._shelf.started
+                rows = [] if start.origin is None else [copy.deepcopy(start.origin)]
+                rows = [replace(row, checkpoint_id=f"{key}-1-{row.checkpoint_id}") for row in rows]
                 graph, given = copy.deepcopy((start.graph, start.input))
                 # fmt: off
                 head = Execution(
-                    start.execution_id, key, start.runner, start.kind, "running", 0, 1, start.token, start.owner, True,
+                    start.execution_id, key, start.runner, start.kind, "running", len(rows), 1, start.token, start.owner, True,
                     graph, given, 0, start.parent_id, start.parent_address, start.parent_checkpoint_id, now, now,
+                    start.recorded,
                 )
                 # fmt: on
-                runs[start.execution_id] = Run(head, start.token, now + self.lease)
+                effects = self._inherited(start)
+                runs[start.execution_id] = Run(head, start.token, now + self.lease, rows, effects)
             run = runs[start.execution_id]
             if run.start_token != start.token:
                 raise RunExists(f"Run {start.execution_id!r} has been started before.")
-            return Claim(start.execution_id, run.head.run, 1, start.token, 0)
+            return Claim(start.execution_id, run.head.run, 1, start.token, int(start.origin is not None))
+
+    def _inherited(self, start: Start) -> dict[str, EffectRecord]:
+        sources = [run for run in self._runs().values() if run.head.run == start.effects_of]
+        records = [each for run in sources for each in run.effects.values()]
+        return {
+            each.key: copy.deepcopy(replace(each, epoch=1))
+            for each in records
+            if each.status in ("done", "unstorable", "failed")
+        }
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Any = None
@@ -173,7 +204,7 @@ class ShelfStore:
                 run.head = replace(run.head, token=None, owner=None)
 
     def _holds(self, claim: Claim) -> bool:
-        run = self._runs().get(claim.execution_id)
+        run = self._run(claim)
         return run is not None and (run.head.epoch, run.head.token) == (claim.epoch, claim.token)
 
     # -- rows --------------------------------------------------------------------------------------------------------
@@ -228,7 +259,8 @@ class ShelfStore:
 
     def put_idempotent(self, claim: Claim, record: EffectRecord) -> None:
         with self._shelf.lock:
-            known = self.get_idempotent(claim.execution_id, record.key)
+            run = self._run(claim)
+            known = None if run is None else run.effects.get(record.key)
             if alike(known, record):
                 return
             begun = known is not None and (known.attempt, known.status) == (record.attempt, "started")
@@ -249,8 +281,8 @@ class ShelfStore:
 
     def resolve_unknown(self, seen: Execution, record: EffectRecord, outcome: EffectRecord) -> bool:
         with self._shelf.lock:
-            run = self._runs()[seen.execution_id]
-            known = run.effects.get(record.key)
+            run = self._run(seen)
+            known = None if run is None else run.effects.get(record.key)
             unknown = known is not None and known.status in ("started", "unknown") and known.attempt == record.attempt
             if not unknown or (run.head.epoch, run.head.token) != (seen.epoch, seen.token):
                 return alike(known, outcome)
@@ -273,6 +305,7 @@ class ShelfStore:
         *,
         status: Status | None = None,
         runner: str | None = None,
+        parent: str | None = None,
         unfinished: bool = False,
         limit: int | None = None,
     ) -> list[Execution]:
@@ -282,7 +315,56 @@ class ShelfStore:
             head
             for head in heads
             if status in (None, head.status) and runner in (None, head.runner) and (head.unfinished or not unfinished)
+            if parent in (None, head.parent_id)
         ][:limit]
+
+    def delete_execution(self, seen: Sequence[Execution]) -> bool:
+        with self._shelf.lock:
+            for head in seen:
+                self.release(Claim(head.execution_id, head.run, head.epoch, head.token or "", head.seq))
+            found = [run.head for run in map(self._run, seen) if run is not None]
+            as_seen = [(head.run, head.epoch, head.seq, None) for head in seen]
+            if found and [(head.run, head.epoch, head.seq, head.token) for head in found] != as_seen:
+                return False
+            for head in found:
+                self._remove(head)
+            return True
+
+    def _remove(self, head: Execution) -> None:
+        del self._runs()[head.execution_id]
+        for key in [key for key in self._shelf.questions if key[0] == head.execution_id]:
+            del self._shelf.questions[key]
+
+    def prune(
+        self,
+        older_than: timedelta,
+        failed: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> Pruned:
+        ages = {"completed": age(older_than), "cancelled": age(older_than)}
+        if failed is not None:
+            ages["failed"] = age(failed)
+        with self._shelf.lock:
+            heads = [run.head for run in self._runs().values()]
+            old = [
+                h for h in heads if h.status in ages and not h.owned and self._now() - h.updated_at >= ages[h.status]
+            ]
+            names = {head.execution_id for head in heads}
+            roots = [h for h in old if h.run > after and not (h.is_child and h.parent_id in names)][:limit]
+            counts: dict[str, int] = {}
+            for root in roots:
+                tree = [root]
+                for above in tree:
+                    tree += [h for h in heads if h.is_child and h.parent_id == above.execution_id]
+                for head in tree if all(head in old for head in tree) else ():
+                    counts[head.runner] = counts.get(head.runner, 0) + 1
+                    if not dry_run:
+                        self._remove(head)
+        more = limit is not None and 0 < limit == len(roots)
+        return Pruned(counts, dry_run, roots[-1].run if more else None)
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
         with self._shelf.lock:

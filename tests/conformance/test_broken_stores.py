@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import tests.conformance.broken.leaving
 import tests.conformance.broken.ownership
 import tests.conformance.broken.questions
 import tests.conformance.broken.races
-import tests.conformance.broken.rows  # noqa: F401 - all four fill DEFECTS
+import tests.conformance.broken.rows  # noqa: F401 - all five fill DEFECTS
 from pytest_fastdur.conformance import StoreSuite, run_suite
 from tests.conformance.broken.defects import DEFECTS, suite_of
 

@@ -22,6 +22,10 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
     ("fastdur/_functions.py", "said"): "the text of a user's exception is user code",
     ("fastdur/_owner.py", "Calls._renew"): "a store may be anybody's; the other leases must not run out with its own",
     ("fastdur/boundaries.py", "tell"): "an observer is foreign code and must not change the run",
+    (
+        "fastdur/checkpointers/_effect_records.py",
+        "_ended",
+    ): "whatever the body raises is its outcome",
     ("fastdur/checkpointers/sqlite.py", "SQLiteCheckpointer._open"): "closes what it opened and goes on",
     ("pytest_fastdur/conformance/_table.py", "_result"): "whatever a foreign store raises is its result",
 }

@@ -98,3 +98,42 @@ def test_an_unknown_effect_of_a_child_run_is_settled_in_that_run(ledger):
 
     report = explore(Story("family", build, ledger=ledger, effects={"charge": "exactly-once"}))
     assert report.ok, report.findings
+
+
+@pytest.mark.parametrize("faults", ["crash", "kill"])
+@pytest.mark.parametrize("counted", ["ledger", "provider"])
+def test_of_several_calls_of_one_effect_in_one_node_each_is_settled_by_itself(tmp_path, ledger, faults, counted):
+    """The second call happens while nobody knows of the first."""
+    books = tmp_path / "books"
+    books.touch()
+
+    def provider(amount):
+        with books.open("a") as file:
+            file.write(f"{amount}\n")
+
+    reached = ledger.wrap("charge", provider) if counted == "ledger" else provider
+
+    @idempotent(name="charge", on_unknown="raise")
+    def charge(amount):
+        reached(amount)
+
+    def pay(_):
+        try:
+            charge(1)
+        finally:
+            charge(2)
+
+    story = Story(
+        "twice",
+        lambda store: Chain("twice", store).add_node("pay", pay),
+        ledger=ledger if counted == "ledger" else None,
+        fresh=lambda: books.write_text(""),
+        provider=None if counted == "ledger" else lambda: {"charge": len(books.read_text().splitlines())},
+    )
+    report = explore(story, faults)
+    assert report.ok, report.render()
+    assert {cell.partition("=")[0] for cell, mark in report.cells.items() if mark == "ask"} == {
+        f"start/{name} charge@pay{number}"
+        for name in ("effect begin", "effect", "effect end")
+        for number in ("", " (2)")
+    }

@@ -15,7 +15,8 @@ from threading import Barrier
 import pytest
 
 from scenarios._http import PaymentError, Payments
-from scenarios.payments import ROOT, PaymentServer, recorded
+from scenarios._serving import ROOT
+from scenarios.payments import PaymentServer, recorded
 
 # Sends what it is given, waits for the first byte of the answer if told to, and dies without reading it.
 DYING_CLIENT = """

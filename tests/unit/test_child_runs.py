@@ -4,7 +4,8 @@ import pytest
 
 from fastdur import RunExists, interrupt
 from fastdur._engine import start_child
-from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading
+from fastdur.scope import Parent
+from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading, row
 from tests.unit.running import flow
 
 AB = chain("a", "b")
@@ -13,7 +14,7 @@ OURS = {"parent_id": "p", "parent_address": "call#1", "graph": AB.graph()}
 
 
 def child():
-    return start_child(AB, RUN, {"n": 0}, "p", "call#1")
+    return start_child(AB, RUN, {"n": 0}, Parent("p", "call#1", "held", False, RUN))
 
 
 def test_a_child_that_is_new_begins_like_any_run_and_its_head_names_the_parent():
@@ -22,7 +23,7 @@ def test_a_child_that_is_new_begins_like_any_run_and_its_head_names_the_parent()
         ("append run_end", None),
     )  # fmt: skip
     assert ended.result.status == "completed"
-    assert (effects[0].parent_id, effects[0].parent_address) == ("p", "call#1")
+    assert (effects[0].parent_id, effects[0].parent_address, effects[0].parent_token) == ("p", "call#1", "held")
 
 
 @pytest.mark.parametrize(("parent_id", "parent_address"), [("p", "call#2"), ("q", "call#1"), (None, None)])
@@ -39,9 +40,9 @@ def test_a_child_that_has_ended_gives_its_recorded_result():
 
 
 def test_a_child_that_waits_gives_its_question_again():
-    stands = reading(frame(due=["b"], questions=[question("b#1/1")]), "paused", **OURS)
-    ended, _ = play(child(), TAKEN, ("look", stands), ("waiting", ["the question"]))
-    assert (ended.result.status, ended.result.pending_interrupts) == ("paused", ("the question",))
+    pause = row(frame(due=["b"], questions=[question("b#1/1")]), 2, "b", "hitl_pause", "interrupted")
+    ended, _ = play(child(), TAKEN, ("look", reading(pause.frames, "paused", last=pause, **OURS)))
+    assert (ended.result.status, ended.result.pending_interrupt.interrupt_id) == ("paused", "b#1/1")
 
 
 @pytest.mark.parametrize("status", ["running", "failed"])

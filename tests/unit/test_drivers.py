@@ -834,7 +834,7 @@ def test_neither_scope_nor_claim_crosses_a_fork(tmp_path):
 def test_a_lifetime_that_belongs_to_another_process_owns_nothing_and_gives_nothing_up(store):
     life = Lifetime("r", "c", store, durable=True, context=None)
     life.perform(Start("r", "c", "chain", {}, {}))
-    life._pid -= 1
+    life._born -= 1
     with pytest.raises(StaleRun, match="fork"):
         life.owned()
     life.leave()

@@ -6,13 +6,15 @@ from fastdur import (
     AlreadyResumed,
     Chain,
     GraphChanged,
+    NotStorable,
     Resume,
     RunCancelled,
     RunNotFound,
     StoreCorrupt,
     UnknownInterrupt,
 )
-from fastdur._engine import cancel, decide_only, due_step, newest_frame, read, resume, start, walk
+from fastdur._ending import cancel
+from fastdur._engine import decide_only, due_step, newest_frame, read, resume, start, walk
 from fastdur._reentry import Request
 from fastdur._steps import Asked, Done, Failed, Return
 from tests.unit.by_hand import NO, RUN, YES, chain, done, frame, kept, play, question, reading, row
@@ -176,6 +178,62 @@ def test_what_is_not_the_users_own_error_is_not_tried_again():
 
 def test_a_pause_costs_no_retry():
     play(walk(retrying(2), RUN, frame()), ("node a", asked("a#1/1")), ("pause a", kept))
+
+
+# -- what the store cannot take --------------------------------------------------------------------------------------------
+
+TOO_BIG = NotStorable("longer than the store takes")
+
+
+def ended_as_too_big(ended, effects, node):
+    marker = effects[-1]
+    assert (ended.error, ended.result.status) == (TOO_BIG, "failed")
+    assert (marker.row.extra["node"], marker.row.extra["error_type"]) == (node, "NotStorable")
+    assert ended.result.error == marker.row.extra["error"] == "NotStorable: longer than the store takes"
+    return marker.row.frames
+
+
+def test_a_row_that_is_too_big_fails_its_node_and_the_run_goes_on_there():
+    played = play(
+        walk(chain("a", "b"), RUN, frame({"n": 0})), ("node a", done(n=1)), ("append a", kept), ("node b", done(n=2)),
+        ("append b", TOO_BIG), ("append run_end", kept),
+    )  # fmt: skip
+    frames = ended_as_too_big(*played, "b")
+    assert (frames.state["data"], frames.state["due"]) == ({"n": 1}, ["b"])
+
+
+def test_a_question_that_is_too_big_fails_its_node_and_is_not_open():
+    played = play(
+        walk(chain("a"), RUN, frame()), ("node a", asked("a#1/1")), ("pause a", TOO_BIG), ("append run_end", kept)
+    )
+    assert ended_as_too_big(*played, "a").questions == ()
+
+
+def test_a_row_that_is_too_big_after_its_way_out_was_decided_fails_its_node():
+    made = chain("a", "b", edges=[("a", "b", yes)])
+    played = play(
+        walk(made, RUN, frame()), ("node a", done(n=1)), ("route a", Done({}, value=[0])), ("append a", TOO_BIG),
+        ("append run_end", kept),
+    )  # fmt: skip
+    assert "due" not in ended_as_too_big(*played, "a").state
+
+
+def test_a_row_that_is_too_big_before_its_way_out_failed_is_what_the_run_fails_with():
+    made = chain("a", "b", edges=[("a", "b", yes)])
+    played = play(
+        walk(made, RUN, frame()), ("node a", done(n=1)), ("route a", broken(retryable=False)), ("append a", TOO_BIG),
+        ("append run_end", kept),
+    )  # fmt: skip
+    ended_as_too_big(*played, "a")
+
+
+def test_what_a_nested_chain_gives_back_and_is_too_big_fails_the_node_it_stands_at():
+    made = chain(("p", chain("x")))
+    played = play(
+        walk(made, RUN, frame()), ("node p/x", done(n=1)), ("append p/x", kept), ("append p", TOO_BIG),
+        ("append run_end", kept),
+    )  # fmt: skip
+    assert len(ended_as_too_big(*played, "p").children) == 1
 
 
 # -- pauses --------------------------------------------------------------------------------------------------------------
@@ -549,17 +607,19 @@ def test_the_same_decision_again_changes_nothing():
 
 def test_a_run_is_cancelled_with_a_marker_and_cancelled_once():
     seen = stands(PAUSED, "paused")
-    result, effects = play(cancel(RUN), ("look", seen), ("cancel", False), ("look", seen), ("cancel", True))
+    result, effects = play(
+        cancel(RUN), ("look", seen), ("cancel", False), ("look", seen), ("cancel", True), ("children", [])
+    )
     assert result is None
     marker = effects[3].row
     assert (marker.node_id, marker.step_type, marker.status) == ("run_end", "run_end", "failed")
     assert marker.extra == {"reason": "cancelled", "error": "cancelled"}
     assert (marker.frames, marker.agent_path) == (PAUSED, "chain:c")
-    play(cancel(RUN), ("look", stands(PAUSED, "cancelled")))
+    play(cancel(RUN), ("look", stands(PAUSED, "cancelled")), ("children", []))
 
 
 def test_a_run_without_a_row_can_be_cancelled():
-    _, effects = play(cancel(RUN), ("look", reading(input={"n": 1})), ("cancel", True))
+    _, effects = play(cancel(RUN), ("look", reading(input={"n": 1})), ("cancel", True), ("children", []))
     assert (effects[1].row.frames, effects[1].row.agent_path) == (frame({"n": 1}), "")
 
 

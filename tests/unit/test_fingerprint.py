@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, RootModel
 
 from fastdur._codec import MAX_DEPTH, fingerprint, storable
+from fastdur._fingerprint import _ENCODE, _encoding
 from fastdur._live import LiveState, Snapshot
 from fastdur.errors import NotStorable
 
@@ -167,3 +168,8 @@ def test_a_fingerprint_is_the_same_in_processes_with_other_hash_seeds() -> None:
         prints.add(done.stdout.strip())
     value = ({"b", "a", "c", 1, None}, {"x": 1, 2: 3, "y": frozenset({"p", "q"})})
     assert prints == {fingerprint(value, "args")}
+
+
+def test_without_the_encoder_in_c_the_text_is_the_same():
+    value = {"b": [1, 2.5, None, True], "a": "\u20ac\ud800", "": {}}
+    assert _encoding(None)(value) == _ENCODE(value)

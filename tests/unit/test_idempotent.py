@@ -376,6 +376,43 @@ def test_functions_made_anew_are_told_apart_by_name_and_a_retry_may_make_them_an
     assert go(flow(store, a, retry=1).execute).output == {"paid": 7}
 
 
+class Payer:
+    """A callable object."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __call__(self, amount):
+        return amount + self.number
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: lambda amount: amount + number,
+        lambda number: functools.partial(sum, start=number),
+        Payer,
+        lambda number: Payer(number).__call__,
+    ],
+)
+def test_under_a_name_of_its_own_a_function_may_be_made_anew_in_each_turn(store, go, make):
+    def turn(state):
+        given = [state["n"]] if isinstance(make(0), functools.partial) else state["n"]
+        return {"n": idempotent(name="pay")(make(10))(given)}
+
+    chain = flow(store, turn).connect("turn", "turn", when=lambda state: state["n"] < 30, max_iterations=5)
+    assert go(chain.execute, {"n": 1}).final_state == {"n": 31}
+    assert len(store.list_idempotent(store.list_executions()[0].execution_id)) == 3
+
+
+def test_a_name_that_was_given_twice_to_different_code_is_refused(store, go):
+    def body():
+        return [idempotent(name="pay")(lambda: 1)(), idempotent(name="pay")(lambda: 2)()]
+
+    with pytest.raises(IdempotencyError, match="name="):
+        in_a_run(store, body, go)
+
+
 def test_a_resumed_node_may_make_its_functions_anew(store, go):
     calls = []
 

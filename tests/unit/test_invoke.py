@@ -14,6 +14,7 @@ from fastdur import (
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
+    NodeCancelled,
     NodeIsAsync,
     NodeResultError,
     NodeTimeout,
@@ -466,6 +467,77 @@ def test_a_pause_beside_an_error_in_a_task_group_is_lost_and_fails_the_run_witho
         asyncio.run(made.aexecute(execution_id="r"))
     assert isinstance(swallowed.value.__cause__, ExceptionGroup)
     assert (runs, kinds(store)) == ([1], [("run_end", "failed")])
+
+
+async def waits_for_a_cancelled_task(state):
+    task = asyncio.create_task(asyncio.Event().wait())
+    task.cancel()
+    await task
+
+
+async def cancels_itself(state):
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+
+
+async def raises_a_group(state):
+    raise BaseExceptionGroup("several", [asyncio.CancelledError(), ValueError("no")])
+
+
+def runs_a_loop_of_its_own(state):
+    asyncio.run(waits_for_a_cancelled_task(state))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        waits_for_a_cancelled_task,
+        raises_a_group,
+        runs_a_loop_of_its_own,
+        functools.partial(waits_for_a_cancelled_task),
+    ],
+)
+@pytest.mark.parametrize("timeout", [None, WAIT])
+def test_a_node_in_which_something_was_cancelled_fails_after_its_retries_and_the_run_goes_on(store, fn, timeout):
+    tries = []
+
+    def count(state):
+        tries.append(1)
+        return {}
+
+    made = Chain("c", store).add_node("a", count).add_node("b", fn, retry=1, timeout=timeout).connect("a", "b")
+    with pytest.raises(NodeCancelled, match="'b'") as failed:
+        asyncio.run(made.aexecute(execution_id="r"))
+    assert failed.value.__cause__ is not None
+    assert kinds(store)[-1] == ("run_end", "failed")
+    mended = Chain("c", store).add_node("a", count).add_node("b", lambda _: {"ok": True}).connect("a", "b")
+    assert asyncio.run(mended.aresume("r")).final_state == {"ok": True}
+    assert tries == [1]
+
+
+def test_a_node_that_cancels_the_task_it_runs_in_ends_the_call_and_not_the_run(store):
+    made = Chain("c", store).add_node("a", cancels_itself, retry=3)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(made.aexecute(execution_id="r"))
+    assert (kinds(store), store.get_execution("r").token) == ([], None)
+
+
+def test_a_sync_node_in_which_something_was_cancelled_fails_a_sync_call_too(store):
+    made = Chain("c", store).add_node("b", runs_a_loop_of_its_own)
+    with pytest.raises(NodeCancelled, match="'b'"):
+        made.execute(execution_id="r")
+    assert kinds(store) == [("run_end", "failed")]
+
+
+def test_a_pause_that_is_lost_to_a_cancellation_is_a_swallowed_one(store):
+    async def a(state):
+        try:
+            interrupt("ok?")
+        except InterruptSignal:
+            raise asyncio.CancelledError from None
+
+    with pytest.raises(InterruptSwallowed, match="NodeCancelled"):
+        asyncio.run(Chain("c", store).add_node("a", a).aexecute())
 
 
 def test_a_group_that_holds_what_ends_a_process_ends_it(store):

@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -247,6 +248,32 @@ def test_elements_that_code_in_c_has_moved_are_still_copied(base: Snapshot) -> N
     live["heap"][1][1].append("mine")
     assert base.twin == {"heap": [(1, [1]), (2, [2]), (3, [3])]}
     assert min(collect(live).snapshot.twin["heap"]) == (0, [0])
+
+
+@pytest.mark.parametrize(
+    ("heap", "touch"),
+    [
+        ([[1, "a"], [2, "b"], [3, "c"]], lambda found: found.append("mine")),
+        ([[1, ["a"]], [2, ["b"]], [3, ["c"]]], lambda found: found[1].append("mine")),
+        ([(1, ["a"]), (2, ["b"]), (3, ["c"])], lambda found: found[1].append("mine")),
+        ([(1, {"k": []}), (2, {}), (3, {})], lambda found: found[1]["k"].append("mine")),
+        ([{"k": 1}], lambda found: found.update(k=2)),
+        ([{"k": 1}, {"k": 2}], lambda found: found.update(k=3)),
+        ([[1, "a"], *([[2, "b"]] * 5)], lambda found: found.append("mine")),
+    ],
+)
+def test_what_a_heap_hands_out_is_a_copy(heap, touch):
+    """Wrong: `heapq` takes elements out of the storage past every method, and the node changes what is stored."""
+    base = Snapshot.of({"heap": heap})
+    kept = deepcopy(base.twin), deepcopy(base.frozen)
+    live = LiveState(base)
+    found = heapq.heappop(live["heap"])
+    touch(found)
+    live["heap"].append(found)
+    after = collect(live).snapshot
+    assert (base.twin, base.frozen) == kept
+    assert after.twin["heap"][-1] == found
+    assert len(after.twin["heap"]) == len(heap)
 
 
 def test_an_element_that_is_in_a_list_twice_is_one_object(live: LiveState) -> None:

@@ -45,11 +45,14 @@ TWO = frame(children=[side("x", question("x#1/q#1/1")), side("y", question("y#1/
 HALF = frame(children=[side("x", question("x#1/q#1/1", answer=YES)), side("y", question("y#1/q#1/1"))])
 WORKING = frame(children=[side("x"), side("y", question("y#1/q#1/1"))])
 
+SIDE = {"kind": "chain", "name": "side", "nodes": {"q": "node"}}
+GRAPH = {"kind": "chain", "name": "c", "nodes": {"x": SIDE, "y": {**SIDE, "name": "other"}, "a": "node"}}
+
 GO_ON, CLAIM = "go on", "claim"
 
 
 def entered(tree, status="running", *, alive=False, **request):
-    return decide(reading(tree, status, alive=alive), Request(RUN, **request), tree)
+    return decide(reading(tree, status, alive=alive, graph=GRAPH), Request(RUN, **request), tree)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,7 @@ def entered(tree, status="running", *, alive=False, **request):
         ("paused", False, TWO, {"value": YES, "prefix": "y#1"}, CLAIM),
         ("paused", False, TWO, {"value": YES, "prefix": "x/q"}, CLAIM),
         ("paused", False, TWO, {"value": YES, "prefix": "x#1/q#1"}, CLAIM),
+        ("paused", False, TWO, {"value": YES, "prefix": "chain:c/chain:other"}, CLAIM),
         ("running", False, WORKING, {"value": YES}, CLAIM),
         # the answer that is recorded
         ("running", False, ANSWERED, {"value": YES}, GO_ON),
@@ -119,6 +123,8 @@ def entered(tree, status="running", *, alive=False, **request):
         ("paused", False, ASKING, {"value": at("a/1")}, UnknownInterrupt),
         ("paused", False, ASKING, {"value": YES, "prefix": "b"}, UnknownInterrupt),
         ("paused", False, TWO, {"value": YES, "prefix": "xy"}, UnknownInterrupt),
+        ("paused", False, TWO, {"value": YES, "prefix": "chain:c"}, AmbiguousResume),
+        ("paused", False, TWO, {"value": YES, "prefix": "chain:c/chain:o"}, UnknownInterrupt),
         ("running", False, IDLE, {"value": YES, "prefix": "b"}, UnknownInterrupt),
         ("running", False, IDLE, {"value": at("a#1/1")}, UnknownInterrupt),
         ("paused", False, TWO, {"value": at("z#1/q#1/1")}, UnknownInterrupt),

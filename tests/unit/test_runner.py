@@ -10,6 +10,7 @@ from fastdur import (
     Chain,
     ChainResumeError,
     GraphChanged,
+    GraphError,
     NodeIsAsync,
     NotStorable,
     Recovered,
@@ -409,3 +410,46 @@ def test_a_run_at_work_is_taken_over_only_where_that_is_said(store):
     with pytest.raises(fastdur.StaleRun):
         made.execute(execution_id="r")
     assert inside == [1, "completed"]
+
+
+# -- a graph stays as it is while a run goes through it --------------------------------------------------------------------
+
+
+CHANGES = [
+    lambda made: made.add_node("x", last),
+    lambda made: made.connect("last", "a", when=lambda _: False, max_iterations=2),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_graph_is_not_changed_under_a_run(store, go, change, nested):
+    """A node added in the middle of a run could make a join run twice, because it was no longer seen to wait."""
+    refused = []
+
+    def a(state):
+        with pytest.raises(GraphError, match="while run 'r' of chain") as error:
+            change(inner)
+        refused.append(str(error.value))
+
+    inner = flow(store, a, last, name="inner")
+    made = Chain("outer", store).add_node("inner", inner) if nested else inner
+    assert go(made.execute, {}, "r").status == "completed"
+    assert len(refused) == 1
+    change(inner)
+
+
+def test_a_graph_may_be_changed_beside_a_run_of_another_one_and_between_two_of_its_own(store):
+    other = flow(store, last, name="other")
+
+    def a(state):
+        change(other)
+
+    def change(made):
+        made.add_node(f"x{len(other.functions())}", last).connect("last", f"x{len(other.functions()) - 1}")
+
+    flow(store, a).execute()
+    assert other.execute().status == "completed"
+    change(other)
+    assert len(other.functions()) == 3
+    assert other.execute().status == "completed"

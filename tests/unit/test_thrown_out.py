@@ -5,7 +5,7 @@ from threading import get_ident
 
 import pytest
 
-from fastdur import IdempotencyError, NotStorable, SQLiteCheckpointer, idempotent
+from fastdur import IdempotencyError, NotStorable, Resume, SQLiteCheckpointer, idempotent, interrupt
 from fastdur._drivers import Lifetime
 from fastdur.errors import CheckpointExists
 from tests.checkpointers.stores import row, start
@@ -19,6 +19,42 @@ def test_a_thread_that_was_thrown_out_of_an_effect_is_not_inside_it_when_its_cal
     assert life.at_work()
     life.end()
     assert list(life._inside) == ["another thread is in this one"]
+
+
+class Interrupted(SQLiteCheckpointer):
+    """The claim is stored, and the signal comes before anybody hears of it."""
+
+    def start_execution(self, start):
+        super().start_execution(start)
+        raise KeyboardInterrupt
+
+    def claim_execution(self, *seen):
+        super().claim_execution(*seen)
+        raise KeyboardInterrupt
+
+    def delete_pending_interrupt_atomic(self, *seen):
+        super().delete_pending_interrupt_atomic(*seen)
+        raise KeyboardInterrupt
+
+
+def ask(state):
+    return {"ok": interrupt("ok?").approved}
+
+
+@pytest.mark.parametrize("answer", [None, Resume(approved=True)])
+def test_a_claim_that_a_signal_cut_off_counts_as_given_up_in_the_process_that_goes_on(tmp_path, answer):
+    """Wrong: the process takes the claim for one that it is about to enter, for as long as it lives."""
+    store, cut = (kind(tmp_path / "s.db") for kind in (SQLiteCheckpointer, Interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        flow(cut, ask).execute({}, "r")
+    assert flow(store, ask).resume("r").status == "paused"
+    if answer is None:
+        flow(store, ask).decide("r", Resume(approved=True))
+    with pytest.raises(KeyboardInterrupt):
+        flow(cut, ask).resume("r", answer)
+    assert flow(store, ask).resume("r").output == {"ok": True}
+    store.close()
+    cut.close()
 
 
 class Short(SQLiteCheckpointer):

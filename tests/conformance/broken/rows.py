@@ -334,3 +334,12 @@ class LooksForPatterns(ShelfStore):
         if {"%", "_"} & set(start.execution_id) and len(self._runs()):
             raise RunExists(start.execution_id)
         return super().start_execution(start)
+
+
+@breaks("TEXT-03")
+class CutsLongIds(ShelfStore):
+    def start_execution(self, start):
+        return super().start_execution(replace(start, execution_id=start.execution_id[:255]))
+
+    def get_execution(self, execution_id):
+        return super().get_execution(execution_id[:255])

@@ -1,0 +1,65 @@
+"""A process that dies in a transactional effect, at any of its statements, has done all of it or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, list_unknown, transaction
+from tests.checkpointers.stores import ROOT
+from tests.unit.books import Books
+
+
+def dying(place, number, when):
+    command = [sys.executable, "-m", "tests.checkpointers.killed", *place, str(number), when]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def fresh(request, tmp_path):
+    """Makes places that have the table, and opens them."""
+    if request.param == "sqlite":
+        paths = iter(str(tmp_path / f"{number}.db") for number in range(100))
+        yield lambda: ("sqlite", next(paths), "-")
+        return
+    server = request.getfixturevalue("fastdur_postgres")
+    with server.schemas() as schemas:
+        yield lambda: ("postgres", server.dsn, schemas())
+
+
+def opened(place):
+    backend, where, schema = place
+    return closing(SQLiteCheckpointer(where) if backend == "sqlite" else PostgresCheckpointer(where, schema))
+
+
+@pytest.mark.case("S15")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_is_killed_at_any_statement_inside_has_done_all_of_it_or_nothing(fresh, when):
+    """Begin, look, two statements of the body, the record with its fence, commit: a real SIGKILL at each."""
+    found = []
+    number = statements = 0
+    while number <= statements:
+        place = fresh()
+        with opened(place) as store:
+            Books(store)
+        died = dying(place, number, when)
+        if number == 0:
+            statements = int(died.stdout)
+            assert statements == 6
+        else:
+            assert died.returncode == -9
+        with opened(place) as store:
+            books = Books(store, made=True)
+            done = [record.status for record in store.list_idempotent("r")]
+            assert books.amounts() == ([5, -5] if done else [])
+            assert list_unknown("r", store) == []
+            found.append(done)
+            if number:
+                book = books.booking(after=lambda books=books: books.insert(transaction(), -5))
+                Chain("c", store).add_node("a", lambda state, book=book: {"count": book(5)}).resume("r")
+                assert books.amounts() == [5, -5]
+        number += 1
+    assert found == [["done"], *[[]] * 5, ["done"] if when == "after" else []]

@@ -1,0 +1,170 @@
+"""Sweeps over how runs branch off and leave: forks, and a run that cancels, deletes and prunes others."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from fastdur import (
+    AlreadyResumed,
+    Chain,
+    Resume,
+    RunNotFound,
+    cancel,
+    delete_execution,
+    interrupt,
+    prune,
+)
+from pytest_fastdur.backends import Files, Schemas
+from pytest_fastdur.sweep import Story, explore
+from tests.plugin import stories
+
+FAULTS = ["crash", "raise", "kill"]
+ANSWER = Resume(approved=True, metadata={"by": "ada"})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request):
+    return Files() if request.param == "sqlite" else Schemas(request.getfixturevalue("fastdur_postgres"))
+
+
+def refund(ledger, store):
+    return stories.chain(
+        store,
+        ("check", stories.check),
+        ("review", stories.review),
+        ("pay", stories.charging(ledger)),
+        ("send", stories.send),
+    )
+
+
+def forks(ledger, state, node=None, **options):
+    """The story of a branch of a run that has got to `state`, from the row of a node or the newest."""
+
+    def before(store):
+        chain = refund(ledger, store)
+        chain.execute(dict(stories.INPUT), "source")
+        if state == "completed":
+            chain.resume("source", stories.ANSWERS["approve"])
+
+    def enter(runner, execution_id):
+        rows = [row.checkpoint_id for row in runner.checkpointer.list("source") if row.node_id == node]
+        return runner.fork("source", rows[-1] if rows else None, new_execution_id=execution_id, **options)
+
+    return Story(
+        f"fork of a {state} run",
+        lambda store: refund(ledger, store),
+        answers=stories.ANSWERS,
+        effects={} if options.get("effects") == "recorded" else {"charge": "exactly-once"},
+        ledger=ledger,
+        before=before,
+        enter=enter,
+    )
+
+
+@pytest.mark.case("S54")
+@pytest.mark.parametrize("faults", FAULTS)
+@pytest.mark.parametrize(
+    ("state", "node", "options"),
+    [
+        ("paused", None, {}),
+        ("completed", "check", {"modified_state": {"amount": 7}}),
+        ("completed", "review", {}),
+        ("completed", "review", {"effects": "recorded"}),
+    ],
+)
+def test_a_fork_holds_through_every_fault_and_its_source_is_the_same_byte_for_byte(
+    ledger, backend, faults, state, node, options
+):
+    report = explore(forks(ledger, state, node, **options), faults, backend=backend)
+    assert report.ok, report.render()
+    assert report.points == len(report.boundaries) >= 16
+    assert ("start", "fork") in report.rows
+
+
+def housekeeping(store):
+    """A run whose nodes cancel, delete and prune others; done again each of them changes nothing."""
+
+    def stop(state):
+        for name in ("cancelled", "parent"):
+            with suppress(RunNotFound, AlreadyResumed):
+                cancel(name, store)
+
+    def remove(state):
+        for name in ("deleted", "old parent"):
+            with suppress(RunNotFound):
+                delete_execution(name, store)
+
+    def old(state):
+        prune(timedelta(0), store)
+
+    return stories.chain(store, ("stop", stop), ("remove", remove), ("old", old))
+
+
+def retention(ledger):
+    """Others to keep house among: ended, waiting, and two whose node failed after it had started a run."""
+
+    def before(store):
+        chain = refund(ledger, store)
+        for name in ("done", "cancelled", "deleted", "waits"):
+            chain.execute(dict(stories.INPUT), name)
+        chain.resume("done", ANSWER)
+        inner = Chain("inner", store).add_node("ask", lambda state: {"ok": interrupt("inner?").approved})
+
+        def call(state):
+            inner.execute({})
+            raise OSError
+
+        for name in ("parent", "old parent"):
+            with suppress(OSError):
+                Chain("outer", store).add_node("call", call).execute({}, name)
+
+    return Story("retention", housekeeping, ledger=ledger, before=before)
+
+
+@pytest.mark.case("S60")
+@pytest.mark.parametrize("faults", FAULTS)
+def test_cancel_delete_and_prune_hold_through_every_fault(ledger, backend, faults):
+    report = explore(retention(ledger), faults, backend=backend)
+    assert report.ok, report.render()
+    assert report.points == len(report.boundaries) > 40
+    names = {name.partition(": ")[2] or name for _, name in report.rows}
+    assert {"cancel", "delete", "prune", "children"} <= names
+
+
+def test_what_a_fork_does_to_its_source_is_seen(ledger):
+    """Wrong: a fork that writes into the run it came from."""
+    story = forks(ledger, "completed", "check")
+
+    def enter(runner, execution_id):
+        result = story.enter(runner, execution_id)
+        store = runner.checkpointer
+        with store._turns, suppress(AttributeError):
+            store._kept.writer.execute("UPDATE executions SET runner = 'touched' WHERE execution_id = 'source'")
+        return result
+
+    report = explore(Story("touches", story.build, answers=story.answers, before=story.before, enter=enter))
+    assert "REWRITTEN: run 'source' was forked, and is not what it was before" in report.stopped
+
+
+def test_a_row_of_another_run_that_is_rewritten_is_seen(ledger):
+    def touch(state):
+        return {}
+
+    def build(store):
+        def rewrites(state):
+            with store._turns:
+                store._kept.writer.execute(
+                    "UPDATE checkpoints SET node_id = 'x' WHERE id >> 32 = 1 AND node_id = 'check'"
+                )
+            return {}
+
+        return stories.chain(store, ("touch", touch), ("rewrites", rewrites))
+
+    def before(store):
+        refund(ledger, store).execute(dict(stories.INPUT), "source")
+
+    report = explore(Story("rewrites", build, before=before), backend=Files())
+    assert "REWRITTEN: the rows of run 'source'" in report.stopped
