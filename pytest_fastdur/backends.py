@@ -193,7 +193,7 @@ class _InMemory(SQLiteCheckpointer):
         """The place."""
         return self._place
 
-    def rest(self) -> None:
+    def _rest(self) -> None:
         """Let go of the connection, and of a transaction that was left open in it, as a dying process does."""
         with self._turns:
             self._undo()

@@ -173,7 +173,9 @@ class CrashSweep:
         """The lists that tokens were recorded on, where a run in this directory has kept them."""
         cache: Any = getattr(self._item.config, "cache", None)
         known: dict[str, list[str]] = {}
-        for token in () if cache is None else tokens:
+        if cache is None:
+            return known
+        for token in tokens:
             digest = token.partition(":")[0].partition("-")[2]
             found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
             known |= {} if found is None else {digest: found}

@@ -40,7 +40,7 @@ def summary(report: SweepReport) -> str:
 
 def closure_line(report: SweepReport) -> str:
     """One line: whether crashes were taken to any number of them."""
-    tried = f"{report.instants:,} crashes of recoveries, from {report.states:,} durable states"
+    tried = f"{report.instants:,} in recoveries, from {report.states:,} durable states"
     if not report.closed:
         return f"more crashes: {tried}, CUT OFF before all were tried"
     kills = f"; {report.sampled} real kills leave the same" if report.sampled else ""

@@ -28,7 +28,7 @@ def test_a_right_story_is_closed_on_every_store_after_the_same_search(ledger, ba
     report = explore(plain_refund(ledger), backend=backend)
     assert report.ok, report.render()
     assert (report.points, report.states, report.instants, report.deepest) == (34, 15, 218, 2)
-    assert "any number of crashes: 218 crashes of recoveries, from 15 durable states, none left" in report.render()
+    assert "any number of crashes: 218 in recoveries, from 15 durable states, none left" in report.render()
 
 
 def impatient(ledger, tmp_path):
