@@ -88,7 +88,7 @@ class Children:
             send(json.dumps(dying.plain()).encode())
 
         watch = Watch(story.execution_id, life.steps, life.budget, announce)
-        lifetime = live(story, lambda: self._opened(life.place), life.call, watch)
+        lifetime = live(story, lambda: self._opened(life.place), life.call, watch, stays=False)
         send(json.dumps(lifetime.plain()).encode())
 
     def _opened(self, place: str) -> Checkpointer:

@@ -131,13 +131,16 @@ def live(
     watch: Watch,
     *,
     faulty: bool = False,
+    stays: bool = True,
 ) -> Lifetime:
     """Play one lifetime in this process: then whatever it holds is dropped as if the process had died.
 
-    With `faulty` the connections to its SQLite file can be faulted.
+    With `faulty` the connections to its SQLite file can be faulted. Where this process `stays`, it is told what the
+    lifetime has left open in it.
     """
     store = watch.store = open_()
-    held = None if watch.wired else Held.now(store.location)  # a proxy ends its connections when it likes
+    # A proxy ends its connections when it likes.
+    held = Held.now(store.location) if stays and not watch.wired else None
     if faulty:
         strikes.make_faulty(store)
         store.setup()
