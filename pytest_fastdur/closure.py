@@ -15,7 +15,7 @@ from fastdur.errors import StoreError
 from pytest_fastdur.faults import Fault, FaultPlan, Point, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_fastdur.control import Control
     from pytest_fastdur.observers import Event, Watch
@@ -61,8 +61,8 @@ class Closure:
         self.ends_early = ends_early
         """After how many faults a history ends where it comes to a state that was carried on before."""
         self._control = control
-        self._explored: dict[Key, Violation | None] = {}
-        """The states that were carried on, and what was found then."""
+        self._explored: dict[Key, tuple[Violation | None, bool]] = {}
+        """The states that were carried on: what was found then, and whether somebody had to say what happened."""
         self._entered: list[Key] = []
         self._seen: set[Key] = set()
         self._todo: deque[tuple[FaultPlan, Key | None]] = deque()
@@ -93,21 +93,20 @@ class Closure:
         self._entered.append(key)
         if key in self._explored:
             return None
-        self._explored[key] = None
+        self._explored[key] = (None, False)
         return _Watching(self, world, plan, label, outside).look
 
-    def known(self) -> Iterator[Violation]:
-        """What was found when the state that was entered last was carried on before."""
-        found = self._explored[self._entered[-1]]
-        if found is not None:
-            yield found
+    def known(self) -> tuple[Violation | None, bool]:
+        """What came of the state that was entered last, when it was carried on before."""
+        return self._explored[self._entered[-1]]
 
-    def close(self, violation: Violation | None) -> None:
+    def close(self, violation: Violation | None, *, doubted: bool) -> None:
         """A history is over. What follows from one that broke a promise says nothing new."""
         if violation is None:
             self._todo += self._found
         for key in self._entered:
-            self._explored[key] = self._explored[key] or violation
+            known, asked = self._explored[key]
+            self._explored[key] = (known or violation, asked or doubted)
         self._found, self._entered = [], []
 
     def meet(self, key: Key, plan: FaultPlan, *, lost: bool) -> None:

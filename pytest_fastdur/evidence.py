@@ -95,6 +95,8 @@ class Evidence:
     complete: bool = True
     asks: str = ""
     """The question that only this history asks, where there is one: nobody has an answer to it."""
+    doubted: bool = False
+    """Whether somebody had to say what happened when the known state that this history came to was carried on."""
     witnessed: tuple[Witnessed, ...] = ()
     counts: dict[str, Count] = field(default_factory=dict[str, Count])
     seen: tuple[Violation, ...] = ()
@@ -109,6 +111,7 @@ class Evidence:
             "end": self.end.plain(),
             "complete": self.complete,
             "asks": self.asks,
+            "doubted": self.doubted,
             "witnessed": [each.plain() for each in self.witnessed],
             "counts": {name: [count.mode, count.usual, count.here] for name, count in self.counts.items()},
             "seen": [[each.verdict.name, each.what] for each in self.seen],
@@ -122,6 +125,7 @@ class Evidence:
             Evidence(parse_token(plain["plan"])[1], plain["questions"], End.of_plain(plain["end"])),
             complete=plain["complete"],
             asks=plain["asks"],
+            doubted=plain["doubted"],
         )
         return replace(
             known,

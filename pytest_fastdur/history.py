@@ -56,7 +56,7 @@ def play(world: World, plan: FaultPlan, control: Control, closure: Closure | Non
     history.live()
     outcome = history.outcome()
     if closure is not None:
-        closure.close(outcome.violation)
+        closure.close(outcome.violation, doubted=judge.is_doubted(outcome.evidence))
     return outcome
 
 
@@ -82,7 +82,7 @@ class _History:
         self._struck = world.state
         self._healing: list[Lifetime] = []
         self._asks = ""
-        self._known = self._early = False
+        self._known = self._early = self._doubted = False
 
     def live(self) -> None:
         """One lifetime after another, each by the documented call that leads on."""
@@ -103,7 +103,8 @@ class _History:
                 self._known = look is None
                 if self._known and self._may_end_early(self._closure):
                     self._early = True
-                    self._seen += self._closure.known()
+                    known, self._doubted = self._closure.known()
+                    self._seen += [] if known is None else [known]
                     return
             lifetime = self._world.live(call, steps, look)
             goes_on = self._faulted(lifetime, steps) if steps else self._healed(lifetime)
@@ -159,6 +160,7 @@ class _History:
             End.of(world.state),
             complete=not self._early,
             asks=self._asks,
+            doubted=self._doubted,
             witnessed=tuple(self._witnessed),
             counts=counts(world, self._control),
             seen=(*world.violations, *world.repeats(), *self._seen),

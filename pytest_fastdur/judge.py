@@ -164,6 +164,11 @@ def is_handled(evidence: Evidence) -> bool:
     )
 
 
+def is_doubted(evidence: Evidence) -> bool:
+    """Whether the run stopped with `EffectUnknown` until somebody had said what happened."""
+    return evidence.doubted or any(seen.role == "in doubt" for seen in evidence.witnessed)
+
+
 def worst(evidence: Evidence, reference: End) -> Violation | None:
     """The violation that counts: the first code there is."""
     forgiven = _ANOTHER_WAY if is_handled(evidence) else frozenset[Verdict]()
@@ -179,7 +184,7 @@ def mark(evidence: Evidence, violation: Violation | None) -> str:
     """
     if violation is not None:
         return violation.verdict.code
-    if any(seen.role == "in doubt" for seen in evidence.witnessed):
+    if is_doubted(evidence):
         return "ask"
     return "alt" if is_handled(evidence) else "ok"
 

@@ -338,7 +338,9 @@ class _Sweep:
         faults = {step.fault for step in plan.steps}
         if faults == {Fault.CRASH}:
             return self._closure
-        return self._killed if faults == {Fault.KILL} and self._order.depth is None else None
+        story = self._worlds.story
+        alone = story.fresh is None and story.provider is None  # else there may be more than what is counted
+        return self._killed if faults == {Fault.KILL} and self._order.depth is None and alone else None
 
     def _play(self, plan: FaultPlan, closure: Closure | None) -> Outcome:
         world = self._worlds.fresh(plan)
