@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
-from pytest_fastdur.backends import Files
-from pytest_fastdur.children import Children
 from pytest_fastdur.closure import Closure
 from pytest_fastdur.control import ControlError, controlled, limits_of
 from pytest_fastdur.evidence import Evidence
@@ -27,9 +25,9 @@ from pytest_fastdur.faults import (
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
+from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
 from pytest_fastdur.verdicts import Verdict, Violation
-from pytest_fastdur.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
-_BUDGET_FOR_CONTROL = 100_000
 _MOST = 100_000
 """How many points are tried where no budget is given: a story that comes to ever new states is cut off there."""
 _KINDS = (Fault.KILL, *(fault for fault in Fault if fault is not Fault.KILL))
@@ -129,7 +126,7 @@ def explore(
 
 def boundary_names(story: Story) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with _Worlds(story, None, (Fault.CRASH,)) as worlds:
+    with Worlds(story, None, (Fault.CRASH,)) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
@@ -143,7 +140,7 @@ def carry_out(
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults], store=_name_of(story, backend))
     faults = possible(faults, on_the_store(story, backend), report)
-    with _Worlds(story, backend, faults) as worlds:
+    with Worlds(story, backend, faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
@@ -172,65 +169,10 @@ def _name_of(story: Story, backend: Backend | None) -> str:
     return "a store of its own" if story.store is not None else "sqlite" if backend is None else backend.name
 
 
-class _Worlds:
-    """Fresh histories of one story, one after another, each in a place of its own."""
-
-    def __init__(self, story: Story, backend: Backend | None, faults: Sequence[Fault]) -> None:
-        self.story = story
-        self._wired = any(fault.wire for fault in faults)
-        self._forked = Fault.KILL in faults and not self._wired
-        self._children: Children | None = None
-        self.budget = _BUDGET_FOR_CONTROL
-        self.usual: frozenset[str] | None = None
-        if story.store is not None and backend is not None:
-            message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
-            raise SweepError(message)
-        self.backend = backend
-        self._backend = backend or Files(reuse=story.store is None)
-        self._open: World | None = None
-
-    @property
-    def shared(self) -> bool:
-        """Whether another process can open what a history has stored."""
-        return self._backend.shared
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._backend.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave nothing."""
-        if self._open is not None:
-            self._open.close()
-        if self._children is not None:
-            self._children.__exit__()
-        self._backend.__exit__()
-
-    def fresh(self, plan: FaultPlan | None = None) -> World:
-        """The beginning of a history that a plan strikes, or of one that is as most of them are."""
-        forked, wired = self._forked, self._wired
-        if plan is not None:
-            forked = any(step.fault is Fault.KILL for step in plan.steps)
-            wired = any(step.fault.wire for step in plan.steps)
-        if forked and wired:
-            message = f"{plan} kills a child process and faults the connections of this one; order one after the other"
-            raise SweepError(message)
-        children = self._served() if forked else None
-        self._open = World(self.story, self._backend, self.budget, children=children, wired=wired, usual=self.usual)
-        return self._open
-
-    def _served(self) -> Children:
-        """The children of the story; their server is started when the first one is needed."""
-        if self._children is None:
-            self._children = Children(self.story, self._backend).__enter__()
-        return self._children
-
-
 class _Sweep:
     """An order being carried out on one story."""
 
-    def __init__(self, worlds: _Worlds, control: Control, report: SweepReport, order: Order) -> None:
+    def __init__(self, worlds: Worlds, control: Control, report: SweepReport, order: Order) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
         self.recorded: Recorded | None = None
         self._good: list[str] = []

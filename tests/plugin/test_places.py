@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from fastdur import Chain
-from pytest_fastdur import backends, sweep
+from pytest_fastdur import backends, stage
 from pytest_fastdur.sweep import Story, explore
 
 
@@ -21,7 +21,7 @@ def test_a_sweep_gives_each_place_back_as_often_as_it_takes_it(monkeypatch):
             given_back.append(place)
             super().discard(place)
 
-    monkeypatch.setattr(sweep, "Files", Watched)
+    monkeypatch.setattr(stage, "Files", Watched)
     report = explore(Story("one", lambda store: Chain("one", store).add_node("a", lambda _: {"a": 1})))
     assert report.ok
     assert len(given_back) > report.points
