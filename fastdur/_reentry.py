@@ -139,11 +139,11 @@ def _fits(trail: Trail, value: Resume, prefix: str | None, graph: Frozen) -> boo
         return False
     if prefix is None:
         return True
-    wholes = without_visits(asked), asked.rpartition("/")[0], _machines(graph, trail)
+    wholes = without_visits(asked), asked.rpartition("/")[0], stored_path(graph, trail)
     return any(whole == prefix or whole.startswith(f"{prefix}/") for whole in wholes)
 
 
-def _machines(graph: Any, trail: Trail) -> str:
+def stored_path(graph: Any, trail: Trail) -> str:
     """`agent_path` as the stored graph has it, which fits the frames whatever the runner of today looks like."""
     names = [f"{graph['kind']}:{graph['name']}"]
     for frame in trail[1:]:
@@ -176,7 +176,7 @@ def _was_answered(interrupt_id: str, frame: Frame) -> bool:
         node, mark, visit = part.rpartition("#")
         if not mark or not visit.isdecimal():
             return False
-        if int(visit) <= count(frame.state, node):
+        if 0 < int(visit) <= count(frame.state, node):
             return True
         below = [child for child in frame.children if (child.place, child.visit) == (node, int(visit))]
         if depth == len(parts) - 1 or not below:
