@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_fastdur.differences import row_differences, steps_of
+from pytest_fastdur.differences import other_differences, row_differences, steps_of
 from pytest_fastdur.evidence import End
 from pytest_fastdur.faults import Point, SweepError, digest_of
+from pytest_fastdur.invariants import open_questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -77,6 +78,7 @@ def controlled(story: Story, fresh_world: Callable[[], World]) -> Control:
         message = f"story {story.name!r} passes no boundary, so there is nothing to fault; does it run on a store?"
         raise ControlError(message)
     _check_effects(story, first)
+    _check_answers(story, first)
     return first
 
 
@@ -164,10 +166,27 @@ def _check_effects(story: Story, control: Control) -> None:
             raise ControlError(message)
 
 
+def _check_answers(story: Story, control: Control) -> None:
+    """Refuse an answer that nothing asks for: a name is misspelt, or a gate is gone."""
+    asked: set[object] = set()
+    for run in control.state.runs:
+        for row in run.rows:
+            if row.step_type == "hitl_pause":
+                asked |= {row.interrupt_reason, row.node_id, *open_questions(row.frames)}
+    for name, answer in story.answers.items():
+        if name not in asked and not callable(answer):
+            message = (
+                f"story {story.name!r} has an answer to {name!r}, and nothing asks that. Take it out or mend the gate; "
+                "what only a failure asks is answered by a function of the question."
+            )
+            raise ControlError(message)
+
+
 def _differences(first: Control, second: Control) -> Iterator[str]:
     yield from _effects(first, second)
     one, other = (steps_of(control.state.run) for control in (first, second))
     yield from row_differences(one, other, ("the first run", "the second"))
+    yield from other_differences(first.end.others, second.end.others, ("the first run", "the second"))
     for place, (was, now) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
         if was != now:
             yield f"boundary {place} is {was!r} in the first run and {now!r} in the second"

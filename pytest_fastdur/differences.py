@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Rows = list[tuple[str, str, str, Any]]
 """The node, the step type, the status and the frames of each row."""
 
+Others = tuple[tuple[str, Rows], ...]
+"""Status and rows of the runs beside the story's own."""
+
 _STATE: Final = re.compile(r"^frames(\['c'\]\[\d+\])*\['s'\]\['data'\]")
 """Where the user's state stands in a stored tree of frames."""
 
@@ -39,6 +42,17 @@ def row_differences(one: Rows, other: Rows, names: tuple[str, str]) -> Iterator[
     """Where two runs part: in the way they went; where that is one, in their values."""
     ways = list(_path_differences(one, other, names))
     yield from ways or _value_differences(one, other, names)
+
+
+def other_differences(one: Others, other: Others, names: tuple[str, str]) -> Iterator[str]:
+    """Where the runs beside two runs part, their child runs among them."""
+    if len(one) != len(other):
+        yield f"{len(one)} other runs are there in {names[0]} and {len(other)} in {names[1]}"
+    for number, ((was, mine), (now, its)) in enumerate(zip(one, other, strict=False), start=2):
+        if was != now:
+            yield f"run {number} is {was} in {names[0]} and {now} in {names[1]}"
+        for what in row_differences(mine, its, names):
+            yield f"run {number}: {what}"
 
 
 def _path_differences(one: Rows, other: Rows, names: tuple[str, str]) -> Iterator[str]:

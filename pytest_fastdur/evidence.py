@@ -19,17 +19,19 @@ Role = Literal["faulted", "healed", "in doubt", "refused"]
 
 @dataclass(frozen=True)
 class End:
-    """How a run stands: its status, its rows without those that only a failure leaves, how many runs are beside it."""
+    """How a run stands: its status, its rows without those that only a failure leaves, and the runs beside it alike."""
 
     status: str | None
     rows: Rows
-    others: int
+    others: tuple[tuple[str, Rows], ...]
+    """Status and rows of every other run in the store, its child runs among them, in the order of their start."""
 
     @staticmethod
     def of(state: DurableState) -> End:
         """The end that is stored."""
         run = state.run
-        return End(None if run is None else run.head.status, steps_of(run), len(state.others))
+        others = tuple((other.head.status, steps_of(other)) for other in state.others)
+        return End(None if run is None else run.head.status, steps_of(run), others)
 
     def plain(self) -> list[Any]:
         """As JSON keeps it."""
@@ -39,7 +41,11 @@ class End:
     def of_plain(plain: list[Any]) -> End:
         """The end that `plain` was made from."""
         status, rows, others = plain
-        return End(status, [(node, kind, how, frames) for node, kind, how, frames in rows], others)
+        return End(status, _rows(rows), tuple((str(how), _rows(theirs)) for how, theirs in others))
+
+
+def _rows(plain: list[Any]) -> Rows:
+    return [(node, kind, how, frames) for node, kind, how, frames in plain]
 
 
 @dataclass(frozen=True)

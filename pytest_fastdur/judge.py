@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_fastdur.differences import row_differences
+from pytest_fastdur.differences import other_differences, row_differences
 from pytest_fastdur.faults import Fault
 from pytest_fastdur.verdicts import Verdict, Violation
 
@@ -223,8 +223,7 @@ def _times(count: int) -> str:
 def _outcome(end: End, reference: End) -> Iterator[Violation]:
     for what in row_differences(reference.rows, end.rows, _NAMES):
         yield Violation(Verdict.DIVERGED, what)
-    if end.others != reference.others:
-        what = f"{end.others} other runs were started, in the uninterrupted run {reference.others}"
+    for what in other_differences(reference.others, end.others, _NAMES):
         yield Violation(Verdict.DIVERGED, what)
 
 
