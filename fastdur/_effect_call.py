@@ -147,6 +147,7 @@ class EffectCall:
     ) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Record the result and give it back as it was recorded."""
         ended = self._outcome(record, value)
+        self.memory.doubt(record, sure=False)  # whatever cuts the next line off, the body has run
         try:
             yield from EndEffect(ended, self.node.address)
         except NotStorable as error:  # longer than this store takes

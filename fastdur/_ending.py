@@ -81,7 +81,7 @@ def _stands_alone(head: Execution) -> Generator[Effect[Any], Any, None]:
         return
     with suppress(RunNotFound):
         parent = yield from Look(head.parent_id)
-        if parent.head.unfinished:
+        if parent.head.status != "completed":  # a cancelled one can be reopened
             message = (
                 f"Run {head.execution_id!r} was started by a node of run {head.parent_id!r}, which is "
                 f"{parent.head.status} and would start it again; delete {head.parent_id!r}, or cancel that first."

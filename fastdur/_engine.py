@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
+from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
 from fastdur._reentry import (
     Entry,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Checkpoint, Question, Resume, Status
+    from fastdur.records import Checkpoint, Execution, Question, Resume, Status
     from fastdur.scope import Parent
 
     Steps = Generator[Effect[Any], Any, "Ended"]
@@ -83,6 +84,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
         reading = yield from Look(execution_id)
         if (reading.head.parent_id, reading.head.parent_address) != of:
             raise
+        _check_same(reading.head, root, data)
     else:
         return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
     frame = newest_frame(reading, root)
@@ -93,6 +95,19 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
     with_it = reading.last is not None and reading.last.extra.get("cancelled_with") == parent.execution_id
     reopen = with_it and reading.head.status == "cancelled"
     return (yield from resume(root, Request(execution_id, reopen=reopen)))
+
+
+def _check_same(head: Execution, root: Machine, data: State) -> None:
+    """Refuse to give one start of a node what another start of it has made."""
+    as_it_was = head.runner, head.kind
+    if as_it_was == (root.name, root.kind) and diff(head.input, data) is None:
+        return
+    what = "with another input" if as_it_was == (root.name, root.kind) else f"as the {head.kind} {head.runner!r}"
+    message = (
+        f"Run {head.execution_id!r} was started by this node before, {what}; nothing was started now. Give each run "
+        "that a node starts an execution_id of its own, made of what tells it from the others."
+    )
+    raise RunExists(message)
 
 
 def resume(root: Machine, request: Request) -> Steps:

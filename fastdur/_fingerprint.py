@@ -143,7 +143,7 @@ def _fields_of(cls: type[Any], value: Any) -> dict[str, Any] | None:
     if "__dataclass_fields__" in cls.__dict__:
         from dataclasses import fields
 
-        names = [field.name for field in fields(cls) if field.compare]
+        names = [field.name for field in fields(cls)]
         return {name: getattr(value, name) for name in names if hasattr(value, name)}
     return None
 

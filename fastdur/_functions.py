@@ -13,15 +13,19 @@ COROUTINE = 0x80
 GENERATOR = 0x20 | 0x200
 
 
-def flags_of(fn: Callable[..., Any]) -> int:
-    """The code flags of what runs when `fn` is called, through partials, methods, `__call__`; 0 for no Python code."""
+def code_of(fn: Callable[..., Any]) -> Any:
+    """What runs when `fn` is called, through partials, methods, `__call__`; the function itself for no Python code."""
     plain: Any = fn
     while isinstance(plain, partial):
         plain = plain.func
     if not hasattr(plain, "__code__"):
-        plain = type(plain).__call__
-    code = getattr(plain, "__code__", None)
-    return 0 if code is None else code.co_flags
+        plain = getattr(type(plain).__call__, "__code__", plain)
+    return getattr(plain, "__code__", plain)
+
+
+def flags_of(fn: Callable[..., Any]) -> int:
+    """The code flags of what runs when `fn` is called; 0 for no Python code."""
+    return getattr(code_of(fn), "co_flags", 0)
 
 
 def is_async(fn: Callable[..., Any]) -> bool:

@@ -253,7 +253,8 @@ def parent_of(name: str) -> Parent | None:
     node = scope.node
     node.check()
     inside = f"/{scope.effect.key[:12]}" if scope.effect is not None else ""
-    place = f"{node.host.execution_id}/{node.path}{inside}/{name}"
+    whose = "" if node.kind == "node" else f"{node.kind}:"  # a way out is decided at the path of its node
+    place = f"{node.host.execution_id}/{node.path}{inside}/{whose}{name}"
     number = node.children[place] = node.children.get(place, 0) + 1
     token = node.host.claim.token if node.host.claim is not None else ""
     child_id = place if number == 1 else f"{place} ({number})"

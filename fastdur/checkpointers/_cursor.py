@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from contextvars import ContextVar
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from fastdur.errors import FastdurError, InTransaction
@@ -39,6 +40,7 @@ class TransactionCursor:
     ) -> None:
         self._cursor, self._kind, self._faulty, self._spoilt = cursor, kind, faulty, spoilt
         self._lock = Lock()
+        self._runs: int | None = None
         self._process = os.getpid()
         self.name = ""
         """The effect whose body has it."""
@@ -116,6 +118,9 @@ class TransactionCursor:
         """The body has returned. A statement that is being run in another thread is waited for."""
         with self._lock:
             self._open = False
+            # Rows that nobody has fetched would hold the transaction up, or the ones after it.
+            with suppress(self._kind):
+                self._cursor.close()
 
     def whole(self) -> None:
         """Raise what makes a commit impossible."""
@@ -139,17 +144,23 @@ class TransactionCursor:
         self._do(execute, sql, *parameters)
 
     def _do(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        if self._runs == get_ident():
+            message = "A statement of transaction() while another one is being run, whose parameters it may be part of."
+            raise InTransaction(message)
         with self._lock:
             if not self._open:
                 message = "The cursor of transaction() ends with the body of its effect."
                 raise InTransaction(message)
             self.whole()
+            self._runs = get_ident()
             try:
                 return what(*arguments)
             except self._kind as error:
                 if self._faulty(error):
                     self.fault = error
                 raise
+            finally:
+                self._runs = None
 
 
 class UndoneError(FastdurError):

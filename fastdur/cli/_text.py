@@ -25,8 +25,8 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def complain(message: str) -> None:
-    """Say on stderr what is wrong."""
-    print(f"fastdur: {message}", file=sys.stderr)  # noqa: T201 - a command
+    """Say on stderr what is wrong; what a store holds may be part of it."""
+    print(f"fastdur: {plain(message)}", file=sys.stderr)  # noqa: T201 - a command
 
 
 def refuse(message: str, code: int) -> NoReturn:

@@ -8,6 +8,7 @@ import pytest
 
 from fastdur import (
     Chain,
+    ChainResumeError,
     Resume,
     RunExists,
     RunInProgress,
@@ -15,6 +16,7 @@ from fastdur import (
     SQLiteCheckpointer,
     StaleRun,
     StoreUnavailable,
+    delete_execution,
     idempotent,
     interrupt,
     observe,
@@ -289,3 +291,66 @@ def test_a_run_of_others_that_a_node_resumes_is_its_own_affair(store):
         return {"went": "on"}
 
     assert Chain("c", checkpointer=store).add_node("call", call).execute().output == {"went": "on"}
+
+
+def kid_of(store, name="kid"):
+    return Chain(name, checkpointer=store).add_node("n", lambda state: {"got": state["i"] * 10})
+
+
+def test_a_run_that_a_way_out_starts_is_another_than_one_that_its_node_starts(store):
+    """Wrong: both stand at one path, so the way out is decided by the result of the node's own child."""
+    kid, seen = kid_of(store), []
+
+    def decides(_):
+        seen.append(kid.execute({"i": 2}).output["got"])
+        return seen[-1] == 20
+
+    chain = Chain("c", checkpointer=store).add_node("a", lambda _: {"mine": kid.execute({"i": 1}).output["got"]})
+    chain.add_node("b", lambda _: {"went": True}).connect("a", "b", when=decides)
+    assert chain.execute().final_state == {"mine": 10, "went": True}
+    assert seen == [20]
+
+
+@pytest.mark.parametrize("second", ["input", "chain"])
+def test_a_second_start_under_an_id_of_the_same_node_is_not_answered_by_the_first(store, second):
+    """Wrong: bob is never billed, because ann was, under the id that both were given."""
+    bill, ship = kid_of(store, "bill"), kid_of(store, "ship")
+
+    def node(_):
+        other, data = (bill, {"i": 2}) if second == "input" else (ship, {"i": 1})
+        return {"same": [bill.execute({"i": 1}, "job"), bill.execute({"i": 1}, "job"), other.execute(data, "job")]}
+
+    with pytest.raises(RunExists, match="another input" if second == "input" else "as the chain 'bill'"):
+        Chain("c", checkpointer=store).add_node("a", node).execute({}, "r")
+    assert len(store.list_executions()) == 2
+
+
+def test_children_that_a_retry_starts_in_another_order_are_refused_and_not_swapped(store):
+    kid, orders = kid_of(store), [[1, 2], [2, 1]]
+
+    def node(_):
+        got = [kid.execute({"i": i}).output["got"] for i in orders.pop(0)]
+        if orders:
+            raise ValueError("once more")
+        return {"got": got}
+
+    with pytest.raises(RunExists, match="another input"):
+        Chain("c", checkpointer=store).add_node("a", node, retry=1).execute({}, "r")
+
+
+def test_a_child_of_a_cancelled_run_is_not_deleted_because_the_run_can_be_reopened(store):
+    """Wrong: the parent is reopened, starts the child anew, and its effects happen again."""
+    kid = kid_of(store)
+
+    def node(_):
+        kid.execute({"i": 1})
+        interrupt("ok?")
+
+    chain = Chain("p", checkpointer=store).add_node("a", node)
+    chain.execute({}, "p")
+    chain.cancel("p")
+    (child,) = [head.execution_id for head in store.list_executions() if head.parent_id == "p"]
+    with pytest.raises(ChainResumeError, match="cancelled"):
+        delete_execution(child, checkpointer=store)
+    delete_execution("p", checkpointer=store)
+    assert store.list_executions() == []

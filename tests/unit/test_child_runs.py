@@ -10,7 +10,7 @@ from tests.unit.running import flow
 
 AB = chain("a", "b")
 TAKEN = ("start", RunExists("taken"))
-OURS = {"parent_id": "p", "parent_address": "call#1", "graph": AB.graph()}
+OURS = {"parent_id": "p", "parent_address": "call#1", "graph": AB.graph(), "input": {"n": 0}}
 
 
 def child():

@@ -16,6 +16,7 @@ from fastdur import (
     Chain,
     EffectDeadlock,
     EffectFailed,
+    EffectUnknown,
     IdempotencyError,
     IdempotencyMismatch,
     NodeIsAsync,
@@ -26,6 +27,7 @@ from fastdur import (
     effect_key,
     idempotent,
     interrupt,
+    list_unknown,
     observe,
 )
 from fastdur._declared import binder
@@ -1133,3 +1135,40 @@ def test_a_record_that_another_lifetime_wrote_meanwhile_answers(store, go):
     store.begin_idempotent = begin_late
     assert in_a_run(store, lambda: [pay(), pay()], go) == [7, 7]
     assert calls == []
+
+
+def test_under_one_name_two_partials_of_different_functions_are_refused(store, go):
+    """Wrong: every partial counts as the same function, and the second is answered by the first."""
+
+    def body():
+        return [idempotent(name="do")(functools.partial(fn, "x"))() for fn in (len, sorted)]
+
+    with pytest.raises(IdempotencyError, match="name="):
+        in_a_run(store, body, go)
+
+
+def test_a_record_that_is_cut_off_leaves_an_effect_that_nobody_knows_of(store):
+    """Wrong: a signal handler raises while the outcome is written, and the retry runs the body once more."""
+    ran = []
+
+    @idempotent(on_unknown="raise", name="pay")
+    def pay():
+        ran.append(1)
+
+    class SoftLimitError(Exception):
+        """What a handler of a signal raises."""
+
+    whole = store.put_idempotent
+
+    def cut_off(claim, record):
+        store.put_idempotent = whole
+        raise SoftLimitError
+
+    def a(state):
+        pay()
+
+    store.put_idempotent = cut_off
+    with pytest.raises(EffectUnknown):
+        flow(store, a, retry=1).execute({}, "r")
+    assert ran == [1]
+    assert [each.name for each in list_unknown("r", store)] == ["pay"]

@@ -791,3 +791,48 @@ def test_elsewhere_there_is_no_transaction(store, go):
 
     with pytest.raises(ScopeError):
         go(flow(store, a).execute)
+
+
+@pytest.mark.parametrize("where", ["a", "b"])
+def test_a_statement_in_the_parameters_of_another_is_refused_and_nobody_is_held_up(books, go, where):
+    """Wrong: the second waits for the first for ever, and the store's file stays locked."""
+
+    @idempotent(name="book", transactional=True)
+    def book():
+        cursor = transaction()
+        text = f"INSERT INTO {books.table} (amount) VALUES ({books.mark})"
+        cursor.executemany(text, ((cursor.execute("SELECT 1").fetchone()[0],) for _ in range(2)))
+
+    def node(state):
+        book()
+
+    node.__name__ = where
+    with pytest.raises(InTransaction, match="while another one is being run"):
+        go(flow(books.store, node).execute)
+    assert books.amounts() == []
+    assert go(story(books, books.booking()).execute).status == "completed"
+
+
+@pytest.mark.parametrize("returning", [False, True])
+def test_rows_that_a_body_leaves_unfetched_hold_nothing_up(books, go, returning):
+    """Wrong: a cursor that is still referred to keeps its statement open: no commit, or no write after it."""
+    kept = []
+
+    @idempotent(name="book", transactional=True)
+    def book():
+        cursor = transaction()
+        kept.append(cursor)
+        for amount in (1, 2):
+            books.insert(cursor, amount)
+        if returning:
+            text = f"INSERT INTO {books.table} (amount) VALUES ({books.mark}), ({books.mark}) RETURNING id"
+            return cursor.execute(text, (3, 4)).fetchone()[0]
+        return cursor.execute(f"SELECT amount FROM {books.table}").fetchone()[0]
+
+    def node(state):
+        return {"got": book()}
+
+    assert go(flow(books.store, node).execute).status == "completed"
+    assert books.amounts() == ([1, 2, 3, 4] if returning else [1, 2])
+    assert go(story(books, books.booking()).execute).status == "completed"
+    assert len(kept) == 1
