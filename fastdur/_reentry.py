@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._delta import diff
 from fastdur._sealed import Sealed
-from fastdur._steps import due_trail, is_due, open_questions, trails, without_visits
+from fastdur._steps import due_trail, is_due, kind_of, open_questions, part_of, places, trails, without_visits
 from fastdur._visits import count
 from fastdur.errors import (
     AlreadyResumed,
@@ -139,7 +139,9 @@ def _fits(trail: Trail, value: Resume, prefix: str | None, graph: Frozen) -> boo
         return False
     if prefix is None:
         return True
-    wholes = without_visits(asked), asked.rpartition("/")[0], _machines(graph, trail)
+    where = without_visits(asked)
+    node = where.removeprefix(places(trail))
+    wholes = where, asked.rpartition("/")[0], _machines(graph, trail) + part_of(node)
     return any(whole == prefix or whole.startswith(f"{prefix}/") for whole in wholes)
 
 
@@ -147,7 +149,7 @@ def _machines(graph: Any, trail: Trail) -> str:
     """`agent_path` as the stored graph has it, which fits the frames whatever the runner of today looks like."""
     names = [f"{graph['kind']}:{graph['name']}"]
     for frame in trail[1:]:
-        graph = graph["nodes"][frame.place]
+        graph = graph["nodes"][kind_of(frame.place)]
         names.append(f"{graph['kind']}:{graph['name']}")
     return "/".join(names)
 

@@ -27,18 +27,21 @@ if TYPE_CHECKING:
     from fastdur._branching import Branch
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
-    from fastdur._steps import Call, Done, Machine, Push, State, Step
-    from fastdur._unknown import Outcome
+    from fastdur._steps import Call, Machine, Mark, Outcome, Push, State, Step
+    from fastdur._unknown import Outcome as Settled
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Execution, Resume, RunResult, UnknownEffect
 
 MAX_ATTEMPTS = 3
+MAX_NESTED = 50
 
 
 class Runner(Forking):
     """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
 
     kind: str
+    async_start = "aexecute"
+    """The name of the call that starts a run on an event loop."""
 
     def __init__(self, name: str, checkpointer: Checkpointer | Literal[False] | None = None) -> None:
         if type(name) is not str or not name:
@@ -78,7 +81,7 @@ class Runner(Forking):
         """What is due."""
 
     @abstractmethod
-    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
         """The state after a step was answered."""
 
     @abstractmethod
@@ -88,6 +91,18 @@ class Runner(Forking):
     @abstractmethod
     def addresses(self, state: State) -> list[str]:
         """The nodes that a state will enter by name."""
+
+    def paused(self, state: State) -> State:
+        """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
+        return state
+
+    def failed(self, state: State, step: Call | Push | Mark) -> State:  # noqa: ARG002 - of the protocol
+        """The state that a run goes on from after a failure: the one it failed in, but for a topology with a rule."""
+        return state
+
+    def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
+        """What in a state does not fit beside what `graph` and `addresses` say: nothing, but for some topologies."""
+        return []
 
     # -- resuming ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +148,7 @@ class Runner(Forking):
             accept_graph=accept_graph,
             reopen=reopen,
         )
-        return outcome(drive(*self._resuming(request, context)))
+        return self._shown(outcome(drive(*self._resuming(request, context))))
 
     async def aresume(
         self,
@@ -158,15 +173,15 @@ class Runner(Forking):
             accept_graph=accept_graph,
             reopen=reopen,
         )
-        return outcome(await adrive(*self._resuming(request, context)))
+        return self._shown(outcome(await adrive(*self._resuming(request, context))))
 
     def result(self, execution_id: str) -> RunResult:
         """`fastdur.result` on this runner's store."""
-        return _runs.result(execution_id, self.stored())
+        return self._shown(_runs.result(execution_id, self.stored()))
 
     async def aresult(self, execution_id: str) -> RunResult:
         """`result` on the running event loop."""
-        return await _runs.aresult(execution_id, self.stored())
+        return self._shown(await _runs.aresult(execution_id, self.stored()))
 
     def decide(self, execution_id: str, resume_value: Resume) -> None:
         """`fastdur.decide` on this runner's store."""
@@ -192,11 +207,11 @@ class Runner(Forking):
         """`list_unknown` on the running event loop."""
         return await _runs.alist_unknown(execution_id, self.stored())
 
-    def resolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+    def resolve_unknown(self, execution_id: str, key: str, outcome: Settled) -> None:
         """`fastdur.resolve_unknown` on this runner's store."""
         _runs.resolve_unknown(execution_id, key, outcome, self.stored())
 
-    async def aresolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+    async def aresolve_unknown(self, execution_id: str, key: str, outcome: Settled) -> None:
         """`resolve_unknown` on the running event loop."""
         await _runs.aresolve_unknown(execution_id, key, outcome, self.stored())
 
@@ -227,6 +242,26 @@ class Runner(Forking):
             return _reported(await adrive(*self._resuming(request, None)))
         except FastdurError as error:
             return Recovered(head.execution_id, error=error)
+
+    def _check_inside(self) -> None:
+        """Check the runners inside this one. Raises `GraphError` where it stands inside itself, or too deep."""
+        self._check_depth()
+        for place, runner in self.runners():
+            if holds(runner, self):
+                message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
+                raise GraphError(message)
+            runner.validate()
+
+    def _check_depth(self) -> None:
+        seen: set[Runner] = set()
+        level: set[Runner] = {self}
+        for _ in range(MAX_NESTED + 1):
+            seen |= level
+            level = {inner for runner in level for _, inner in runner.runners()} - seen
+            if not level:
+                return
+        message = f"{self.kind} {self.name!r} has runners nested more than {MAX_NESTED} deep; flatten some of them"
+        raise GraphError(message)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -267,12 +302,12 @@ class Runner(Forking):
         return steps, self._lifetime(run_id, context)
 
     def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
-        self._check("aexecute")
-        return outcome(drive(*self._starting(input, execution_id, context)))
+        self._check(self.async_start)
+        return self._shown(outcome(drive(*self._starting(input, execution_id, context))))
 
     async def _astart(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
         self._check(None)
-        return outcome(await adrive(*self._starting(input, execution_id, context)))
+        return self._shown(outcome(await adrive(*self._starting(input, execution_id, context))))
 
     def _request(
         self,

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from fastdur._graph import Edge, Graph, Node
-from fastdur._runner import Runner, holds
-from fastdur._steps import Call, Done, Push, Return
+from fastdur._runner import Runner
+from fastdur._steps import Call, Done, Mark, Push, Return
 from fastdur._visits import count, with_visit
 from fastdur.errors import GraphError
 
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from fastdur._codec import Frozen
-    from fastdur._steps import Machine, State, Step
+    from fastdur._steps import Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import RunResult
-
-
-MAX_NESTED = 50
 
 
 class Chain(Runner):
@@ -89,23 +86,7 @@ class Chain(Runner):
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with the graph; `execute` and `resume` call it first."""
         self._graph.validate()
-        self._check_depth()
-        for place, runner in self.runners():
-            if holds(runner, self):
-                message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
-                raise GraphError(message)
-            runner.validate()
-
-    def _check_depth(self) -> None:
-        seen: set[Runner] = set()
-        level: set[Runner] = {self}
-        for _ in range(MAX_NESTED + 1):
-            seen |= level
-            level = {inner for runner in level for _, inner in runner.runners()} - seen
-            if not level:
-                return
-        message = f"{self.kind} {self.name!r} has runners nested more than {MAX_NESTED} deep; flatten some of them"
-        raise GraphError(message)
+        self._check_inside()
 
     def runners(self) -> list[tuple[str, Runner]]:
         """The nodes that are runners."""
@@ -184,14 +165,16 @@ class Chain(Runner):
         given: Any = state.get("given", data)
         return Push(node.id, visit, node.index, node.machine, given, node.output_key)
 
-    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
         """The state after a call returned or a nested machine ended."""
+        assert not isinstance(step, Mark), step
         if isinstance(outcome, Done):
             if isinstance(step, Call) and step.kind == "route":
                 return self._routed(state, step.node, outcome.value)
             if isinstance(step, Call) and step.kind == "input":
                 return {**state, "given": outcome.value}
             return self._committed(state, step, outcome.data, outcome.changed, outcome.value)
+        assert isinstance(outcome, dict), outcome
         data, changed = _merged(state, step.output_key, outcome)
         entered = {key: part for key, part in state.items() if key != "given"}
         return self._committed(entered, step, data, changed, list(changed))
@@ -234,11 +217,12 @@ def _without(due: list[str], node: str) -> list[str]:
 
 
 def _merged(state: State, output_key: str | None, child: State) -> tuple[State, tuple[str, ...]]:
-    """The parent's data after a nested chain ended: what the child changed, or its whole state under `output_key`."""
+    """The parent's data after a nested machine ended: what it changed, or under `output_key` its state or output."""
     data: Any = state["data"]
     theirs: Any = child["data"]
     if output_key is not None:
-        return {**data, output_key: theirs}, (output_key,)
+        gives: Any = child.get("gives")
+        return {**data, output_key: theirs if gives is None else theirs[gives]}, (output_key,)
     touched: Any = child.get("touched", [])
     kept = {key: value for key, value in data.items() if key not in touched or key in theirs}
     return {**kept, **{key: theirs[key] for key in touched if key in theirs}}, tuple(touched)

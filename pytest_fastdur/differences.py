@@ -26,13 +26,13 @@ _MISSING: Final = object()
 def steps_of(run: RunState) -> list[tuple[Checkpoint, tuple[str, ...]]]:
     """The rows of a run with their content, without those that only a failure leaves.
 
-    These are the end markers of failures, which a run steps over, and the row of a node whose way out raised: it is
-    stored with the way open, and once more when the way is found.
+    These are the end markers of failures, which a run steps over, and a row that is stored with something left open,
+    and once more when that is settled: that of a node whose way out raised, that of an agent's answer before its check.
     """
     return [
         (row, fact)
         for row, fact in zip(run.rows, run.facts, strict=True)
-        if (row.step_type, row.status) != ("run_end", "failed") and row.leaf().state.get("route") is None
+        if (row.step_type, row.status) != ("run_end", "failed") and not row.leaf().state.keys() & {"route", "answer"}
     ]
 
 

@@ -23,6 +23,7 @@ ORDER = (
     ("_codec",),
     ("_live",),
     ("_sealed",),
+    ("llm", "llm.messages"),
     # the pure core
     ("records", "_pruned"),
     ("_steps",),
@@ -32,6 +33,7 @@ ORDER = (
     ("_run_effects",),
     ("_reentry",),
     ("_failures",),
+    ("_held",),
     ("_engine",),
     ("_branching", "_ending"),
     ("_unknown",),
@@ -71,6 +73,12 @@ ORDER = (
     # what users build
     ("_graph",),
     ("chain",),
+    ("llm.client",),
+    ("llm.testing",),
+    ("_schema",),
+    ("tools",),
+    ("_asking", "_talk"),
+    ("agent",),
     ("",),
     # the linter: it reads source and imports none of what stands above
     ("lint",),
