@@ -149,7 +149,7 @@ def _holds_bytes(value: Any) -> bool:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return True
     if isinstance(value, dict):
-        known: dict[Any, Any] = value
+        known: dict[Any, Any] = cast("Any", value)
         inside = [*known, *known.values()]
     elif isinstance(value, (list, tuple, set, frozenset)):
         inside = cast("Iterable[Any]", value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._functions import is_async
 from fastdur.llm.client import LLMResponse
 from fastdur.llm.messages import ToolCall, Usage, replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fastdur.llm.client import LLMRequest
 
@@ -66,7 +66,7 @@ def response_of(said: Scripted, usage: Usage) -> LLMResponse:
     if isinstance(said, str):
         return LLMResponse(said, usage=usage)
     calls: Any = [said] if isinstance(said, ToolCall) else said
-    if type(calls) is list and calls and {ToolCall}.issuperset(map(type, calls)):
-        return LLMResponse(tool_calls=tuple(calls), usage=usage)
+    if type(calls) is list and calls and {ToolCall}.issuperset(map(type, cast("Iterable[object]", calls))):
+        return LLMResponse(tool_calls=tuple(cast("Iterable[ToolCall]", calls)), usage=usage)
     message = f"a model answers with a text, a ToolCall, a list of them or an LLMResponse, not {said!r}"
     raise TypeError(message)
