@@ -19,17 +19,23 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 import bench_postgres
+from bench_lookups import FEW, MANY, fill, growing
 
-from fastdur import Chain, SQLiteCheckpointer, idempotent
+from fastdur import Chain, SQLiteCheckpointer, idempotent, prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fastdur import Checkpointer
 
 Durability = Literal["full", "normal"]
 STEPS = 1000
@@ -281,6 +287,26 @@ def effects(bench: Bench) -> Iterator[Figure]:
     against = median(one / (2 * two) for one, two in pairs)
     yield Figure("effect, first call FULL, against two commits", against, "x", 2.2)
     yield Figure("effect, recorded already", median(times["hit"]) * 1e6, "us", 10)
+    yield Figure("effect, recorded, 20 KB of arguments, against JSON and hash", _big(bench), "x", 4)
+
+
+def _big(bench: Bench) -> float:
+    """A recorded call with 20 KB of arguments, against the least that could tell it from another."""
+    order = {"lines": [{"text": "x" * 100, "number": number} for number in range(160)]}
+    ratios: list[float] = []
+
+    @idempotent
+    def ship(order: dict[str, Any]) -> int:
+        return len(order)
+
+    def node(_: dict[str, Any]) -> None:
+        ship(order)
+        for _ in range(bench.rounds * 10):
+            least = timed(lambda: sha256(json.dumps(order, sort_keys=True).encode()).hexdigest())
+            ratios.append(timed(lambda: ship(order)) / least)
+
+    Chain("big", checkpointer=False).add_node("ship", node).execute({})
+    return median(ratios)
 
 
 def threads(bench: Bench) -> Iterator[Figure]:
@@ -339,6 +365,40 @@ def event_loop(bench: Bench) -> Iterator[Figure]:
     yield Figure("async driver: the loop's longest pause", median(gaps) * 1000, "ms", 5)
 
 
+def lives(bench: Bench) -> Iterator[Figure]:
+    """A branch costs its first row and its input, however long the history is; old runs go at the speed of a write."""
+    with closing(bench.store()) as store:
+        chain, big = ring(store), {**STATE, "big": "x" * 1_000_000}
+        chain.execute(big, "long")
+        chain.execute({**big, "i": STEPS - 10}, "short")
+        store.rest()
+        before = Path(store.location).stat().st_size
+        took = [[timed(lambda run=run: chain.fork(run)) for run in ("long", "short")] for _ in range(bench.rounds)]
+        store.rest()
+        grown = (Path(store.location).stat().st_size - before) / bench.rounds / 2
+        yield Figure("a fork of 1 MB, input and state: bytes written of these", grown / 2_000_000, "x", 1.1)
+        yield Figure("a fork after 1,000 rows, to one after 10", median(long / short for long, short in took), "x", 2.5)
+        yield Figure("a fork of 1 MB after 1,000 rows", 1000 * median(long for long, _ in took), "ms", 400)
+    with closing(bench.store("normal")) as store:
+        brief = line(store, steps=3)
+        for _ in range(STEPS):
+            brief.execute(STATE)
+        seconds = timed(lambda: prune(timedelta(0), store))
+        yield Figure("runs pruned, four rows each", STEPS / seconds, "1/s", 1000, at_least=True)
+
+
+def look_ups(bench: Bench) -> Iterator[Figure]:
+    """Stores of others' rows, few and many."""
+    stores: dict[int, Checkpointer] = {}
+    for rows in (FEW, MANY):
+        store = stores[rows] = bench.store()
+        connection = sqlite3.connect(store.location, isolation_level=None)
+        fill(connection.execute, "", rows)
+        connection.close()
+    for name, ratio in growing(stores):
+        yield Figure(f"SQLite: {name}, {MANY:,} runs against {FEW}", ratio, "x", 2)
+
+
 def postgres(bench: Bench) -> Iterator[Figure]:
     """The same on a Postgres server of its own."""
     for what, value, unit, target in bench_postgres.figures(bench.rounds):
@@ -352,6 +412,8 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "effects": effects,
     "threads": threads,
     "loop": event_loop,
+    "lives": lives,
+    "lookups": look_ups,
     "postgres": postgres,
 }
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
+from bench_lookups import FEW, MANY, fill, growing
 
 from fastdur import Chain, PostgresCheckpointer
 from pytest_fastdur.postgres import start_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from fastdur import Checkpointer
 
 STEPS = 1000
 STATE = {"i": 0, "customer": "c" * 40, "amount": 120, "note": "x" * 80, "tags": ["a", "b"]}  # about 200 bytes
-FEW, MANY = 10, 100_000
 
 
 def figures(rounds: int) -> Iterator[tuple[str, float, str, float]]:
@@ -65,48 +67,13 @@ def _steps(dsn: str, *, prepared: bool) -> float:
 
 def _growing(dsn: str) -> Iterator[tuple[str, float]]:
     """How look-ups take longer in a store with many rows."""
-    took: dict[str, list[float]] = {}
+    stores: dict[int, Checkpointer] = {}
     for rows in (FEW, MANY):
-        store = PostgresCheckpointer(dsn, f"rows_{rows}")
-        chain = Chain("one", store).add_node("n", lambda _: {"x": 1})
-        chain.execute(STATE, "r")
+        stores[rows] = PostgresCheckpointer(dsn, f"rows_{rows}")
+        stores[rows].setup()
         with psycopg.connect(dsn, autocommit=True) as connection:
-            connection.execute(f"SET search_path = rows_{rows}")
-            _fill(connection, rows)
-        calls: dict[str, Callable[[], Any]] = {
-            "newest row": lambda store=store: store.get_last("r"),
-            "pending questions of a run": lambda store=store: store.list_pending_interrupts("r"),
-            "an effect's record": lambda store=store: store.get_idempotent("r", "k"),
-        }
-        for name, call in calls.items():
-            took.setdefault(name, []).append(median(_timed(call) for _ in range(200)))
+            fill(lambda text, connection=connection: connection.execute(text.encode()), f"rows_{rows}.", rows)
+            connection.execute("ANALYZE")  # as the server does by itself
+    yield from growing(stores)
+    for store in stores.values():
         store.close()
-    for name, (few, many) in took.items():
-        yield name, many / few
-
-
-def _fill(connection: psycopg.Connection[Any], rows: int) -> None:
-    """Rows, questions and effects of other runs."""
-    connection.execute(
-        "INSERT INTO checkpoints (id, nonce, node_id, node_index, step_type, status, agent_path, base, size, body,"
-        " created_at, format) SELECT (1000 + n)::bigint << 32 | 1, 'x', 'n', 1, 'node', 'completed', '', 1, 2, '{}', 1,"
-        " 1 FROM generate_series(1, %s) AS n",
-        (rows,),
-    )
-    connection.execute(
-        "INSERT INTO pending_interrupts (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at)"
-        " SELECT 1000 + n, 'a', 'r', 'n', '', 'null', '', 1 FROM generate_series(1, %s) AS n",
-        (rows,),
-    )
-    connection.execute(
-        "INSERT INTO idempotency_cache (run, key, name, args, status, attempt, path, result, error)"
-        " SELECT 1000 + n, 'k', '', '', 'done', '', '', 'null', 'null' FROM generate_series(1, %s) AS n",
-        (rows,),
-    )
-    connection.execute("ANALYZE")
-
-
-def _timed(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began

@@ -48,7 +48,7 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
             found.append(f"node {at + child.place!r}, where the run stands, is not there")
         elif nodes[kind] == "node":
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
-        else:
+        elif not found:
             step = machine.next(frame.state)
             alone = len(frame.children) == 1
             if alone and (not isinstance(step, Push) or step.node != child.place):

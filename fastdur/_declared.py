@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
 from fastdur._functions import GENERATOR, flags_of, is_async
+from fastdur._promised import never_kept, promised
+from fastdur._refusals import way_out
+from fastdur._registry import full_name
 from fastdur.errors import IdempotencyError, NotStorable
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ class Declared:
         if name is not None and (type(name) is not str or not name):
             message = f"name={name!r} of an effect is no name; give a non-empty str"
             raise TypeError(message)
+        if key_fn is not None and not callable(key_fn):
+            message = f"key_fn={key_fn!r} is no function of the arguments"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
@@ -58,6 +64,10 @@ class Declared:
                 message = f"raises= of {self.name}() holds {kind!r}; give exception classes"
                 raise TypeError(message)
         self._check_policy()
+        lost = never_kept(promised(fn))
+        if lost is not None:
+            message = f"{self.name}() is declared to return {full_name(lost)}, which is not storable; {way_out(lost)}"
+            raise NotStorable(message)
         self._bind: Callable[..., dict[str, Any]] | None = None
         self._arguments = f"the arguments of {self.name}()"
 

@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
+from fastdur._codec import thaw
 from fastdur._effects import AwaitEffect, EndEffect, Invoke, Release, RunEffect, Transact
 from fastdur._invoke import Invocation, arun_body, run_body, run_in_transaction
 from fastdur._live import Snapshot
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fastdur._effects import Effect
     from fastdur._steps import Machine
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Claim
+    from fastdur.records import Claim, Frame
     from fastdur.scope import NodeCall
 
 
@@ -75,6 +76,7 @@ class Lifetime:
         self.durable = durable
         self.context = context
         self.machine: Machine | None = None
+        self.is_child = False
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
@@ -194,6 +196,16 @@ class Lifetime:
             if known.frozen is data:
                 return known
         return self.remember(Snapshot(data))
+
+    def read_ahead(self, frame: Frame) -> None:
+        """Make sure that this process can read what a run will hand to user code; raises `NotStorable`."""
+        data: Any = frame.state.get("data")
+        self.snapshot(data)
+        for question in frame.questions:
+            thaw(question.context)
+            thaw(question.answer)
+        for child in frame.children:
+            self.read_ahead(child)
 
     def remember(self, snapshot: Snapshot) -> Snapshot:
         """Keep a twin that is at hand, so that the next step need not thaw."""

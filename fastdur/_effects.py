@@ -107,11 +107,16 @@ class Start(Effect[None]):
 
 @dataclass(slots=True, eq=False)
 class Take(Effect[bool]):
-    """Take ownership as of a reading, with a row or a newer graph where given. False where the head has moved."""
+    """Take ownership as of a reading, with a row or a newer graph where given. False where the head has moved.
+
+    Raises `NotStorable` where this process cannot read the state.
+    """
 
     seen: Execution
     row: Row | None
     graph: Frozen
+    frame: Frame
+    """The frames that the run will go on from: what this process cannot read is refused before anything is taken."""
 
     @property
     def name(self) -> str:
@@ -121,7 +126,10 @@ class Take(Effect[bool]):
 
 @dataclass(slots=True, eq=False)
 class Answer(Effect[bool]):
-    """Take a question, store its answer in `row`, own the run: all in one. False where the head has moved."""
+    """Take a question, store its answer in `row`, own the run: all in one. False where the head has moved.
+
+    Raises `NotStorable` where this process cannot read the state in `row`.
+    """
 
     seen: Execution
     interrupt_id: str

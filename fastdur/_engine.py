@@ -20,6 +20,7 @@ from fastdur._reentry import (
     asked_in,
     decide,
     status_of,
+    stored_path,
     with_answer,
 )
 from fastdur._steps import (
@@ -32,11 +33,11 @@ from fastdur._steps import (
     Return,
     address,
     agent_path,
+    asked_node,
     due_trail,
     machine_at,
     open_questions,
     path,
-    places,
     with_leaf,
     without_visits,
 )
@@ -111,14 +112,15 @@ def resume(root: Machine, request: Request) -> Steps:
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
             frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
-            row = _answer_row(root, entry.trail, entry.question, value, frame, request.modified)
+            whose = agent_path(root, entry.trail, asked_node(entry.trail))
+            row = _answer_row(whose, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
             again = False
         else:
             frame = modified(entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
-            if not (yield from Take(reading.head, opened, newer)):
+            if not (yield from Take(reading.head, opened, newer, frame)):
                 continue
             again = opened is None and reading.last is not None and reading.last.step_type == "llm_call"
         return (yield from walk(root, request.execution_id, frame, again=again))
@@ -137,7 +139,7 @@ def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any,
             return
         request = replace(request, value=replace(value, interrupt_id=entry.question.id))
         answered = with_leaf(entry.trail, with_answer(entry.trail, value))
-        row = _answer_row(None, entry.trail, entry.question, value, answered)
+        row = _answer_row(stored_path(reading.head.graph, entry.trail), entry.question, value, answered)
         if (yield from Decide(reading.head, entry.question.id, row, status_of(answered))):
             return
 
@@ -207,8 +209,7 @@ def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect
 
 
 def _answer_row(
-    root: Machine | None,
-    trail: Trail,
+    whose: str,
     question: Question,
     value: Resume,
     frame: Frame,
@@ -217,7 +218,6 @@ def _answer_row(
     extra: dict[str, Frozen] = {"answers": question.id, "answer": frozen_answer(value)}
     if changes:
         extra["changes"] = list(changes)
-    whose = "" if root is None else agent_path(root, trail, without_visits(question.id).removeprefix(places(trail)))
     return Row(without_visits(question.id), -1, "resumed", "resumed", frame, whose, extra)
 
 

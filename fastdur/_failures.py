@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any, Final
 
-from fastdur._codec import freeze, thaw
-from fastdur._functions import said
+from fastdur._codec import MISSING, dumps, freeze, joined, thaw
+from fastdur._functions import annotate, said
 from fastdur.errors import EffectFailed, IdempotencyError, NotHappened, NotStorable
 
 if TYPE_CHECKING:
@@ -16,50 +18,135 @@ if TYPE_CHECKING:
 Kinds = tuple[type[Exception], ...]
 """Classes of exceptions that a function says it raises."""
 
+_DEEPEST: Final = 8
+"""How many exceptions, each the cause of the one before it or in its group, are kept."""
 
-def frozen_failure(error: Exception, known: Kinds = ()) -> Frozen:
-    """An exception as it is recorded: its class, its text, its arguments where they can be stored.
 
-    Of one of the classes `known` to the effect also its attributes; where one of them cannot be stored, it is recorded
-    like one of an unknown class, unless it is a private one, which is left out.
+def frozen_failure(error: Exception, known: Kinds = (), depth: int = 0) -> Frozen:
+    """An exception as it is recorded: its class, its text, and what makes it again, where that can be stored.
+
+    That is, of one of the classes `known` to the effect or built in, its arguments, its attributes but for those that
+    cannot be stored, its cause, and the exceptions of a group.
     """
-    declared = bool(known) and isinstance(error, known)
+    kind, recorded = type(error), [_name(type(error)), joined(said(error))]
+    if _kind(recorded[0], known) is not kind:
+        return [*recorded, None]
+    more: dict[str, Any] = {}
     try:
-        parts = [freeze(_arguments(error), "args"), *(_attributes(error) if declared else [])]
+        members = _members(error, known, depth)
+        args = freeze(_arguments(error)[: 1 if members is not None else None], "args")
+        made = _made(kind, args, members, known)
+        if made is None:
+            return [*recorded, None]
     except NotStorable:
-        parts = [None]
-    return [_name(type(error)), said(error), *parts]
-
-
-def _attributes(error: Exception) -> list[Frozen]:
-    """The attributes of an exception, if it has any, but for private ones that cannot be stored."""
-    kept: dict[str, Any] = {}
-    for name, value in vars(error).items():
-        try:
-            freeze(value, name)
-        except NotStorable:
-            if not name.startswith("_"):
-                raise
-        else:
-            kept[name] = value
-    return [freeze(kept, "attributes")] if kept else []
+        return [*recorded, None]
+    attributes, lost = _attributes(error, made)
+    if attributes:
+        more["attributes"] = freeze(attributes, "attributes")
+    if lost:
+        more["lost"] = lost
+    if members is not None:
+        more["members"] = members
+    cause = error.__cause__
+    if isinstance(cause, Exception) and depth < _DEEPEST:
+        more["cause"] = frozen_failure(cause, known, depth + 1)
+    return [*recorded, args, *([more] if more else [])]
 
 
 def replayed_failure(record: EffectRecord, known: Kinds = ()) -> Exception:
     """The recorded failure: one of a class that is built in or `known` as itself, any other as `EffectFailed`."""
-    error: Any = record.error
-    name, text, args, *attributes = error
+    return _again(record.error, known, f"{record.name}() failed in an earlier process with ")
+
+
+def _again(frozen: Any, known: Kinds, how: str) -> Exception:
+    name, text, args, *rest = frozen
+    more: dict[str, Any] = rest[0] if rest else {}
     kind = _kind(str(name), known)
-    if args is None or kind is None:
-        message = f"{record.name}() failed in an earlier process with {name}: {text}"
-        return EffectFailed(message, str(name))
-    # As a copy is made: without the class's own __init__, whose arguments need not be those of the exception.
-    arguments: tuple[Any, ...] = tuple(thaw(args))
-    failure: Exception = kind.__new__(kind, *arguments)
-    _builtin(kind).__init__(failure, *arguments)
-    for each in attributes:
-        vars(failure).update(thaw(each))
+    failure = None if args is None or kind is None else _made(kind, args, more.get("members"), known)
+    if failure is None:
+        return EffectFailed(f"{how}{name}: {text}", str(name))
+    slots = _slots(failure)
+    for attribute, value in thaw(more.get("attributes", {})).items():
+        if attribute in slots:
+            slots[attribute].__set__(failure, value)
+        else:
+            vars(failure)[attribute] = value
+    if "lost" in more:
+        annotate(failure, f"It comes from a record, without what cannot be stored: {', '.join(more['lost'])}.")
+    if "cause" in more:
+        failure.__cause__ = _again(more["cause"], known, "")
     return failure
+
+
+def _made(kind: type[Exception], args: Any, members: Any, known: Kinds) -> Exception | None:
+    """An exception as a copy is made: without the class's own __init__, whose arguments need not be those that it has.
+
+    None where the class does not let it be made so.
+    """
+    arguments: list[Any] = thaw(args)
+    if members is not None:
+        arguments.append([_again(each, known, "") for each in members])
+    try:
+        failure: Exception = kind.__new__(kind, *arguments)
+        _builtin(kind).__init__(failure, *arguments)
+    except Exception:
+        return None
+    return failure
+
+
+def _members(error: Any, known: Kinds, depth: int) -> list[Frozen] | None:
+    """The exceptions of a group. Raises `NotStorable` where it is too deep."""
+    if not issubclass(type(error), ExceptionGroup):
+        return None
+    if depth >= _DEEPEST:
+        message = "a group of exceptions that deep is not storable"
+        raise NotStorable(message)
+    return [frozen_failure(each, known, depth + 1) for each in error.exceptions]
+
+
+def _attributes(error: Exception, made: Exception) -> tuple[dict[str, Any], list[Frozen]]:
+    """The attributes that the arguments alone do not bring back, and the public ones that cannot be stored."""
+    kept: dict[str, Any] = {}
+    lost: list[Frozen] = []
+    has = _held(made)
+    for name, value in _held(error).items():
+        try:
+            if dumps(freeze(value, name)) != _text(has.get(name, MISSING)):
+                kept[name] = value
+        except NotStorable:
+            if not name.startswith("_"):
+                lost.append(name)
+    return kept, lost
+
+
+def _text(value: Any) -> str | None:
+    try:
+        return dumps(freeze(value, ""))
+    except NotStorable:
+        return None
+
+
+def _held(error: Exception) -> dict[str, Any]:
+    """What an exception holds, in its dictionary and outside of it. Nothing of the user's is asked."""
+    held: dict[str, Any] = {}
+    for name, slot in _slots(error).items():
+        with suppress(AttributeError):  # it was never set
+            held[name] = slot.__get__(error)
+    return held | vars(error)
+
+
+def _slots(error: Exception) -> dict[str, Any]:
+    """Where an exception keeps what is not in its dictionary: its slots, and what built-in classes keep in C."""
+    return {
+        name: slot
+        for cls in reversed(type(error).__mro__)
+        for name, slot in vars(cls).items()
+        if isinstance(slot, (MemberDescriptorType, GetSetDescriptorType))
+        if name not in _KEPT_OTHERWISE and not name.startswith("__")
+    }
+
+
+_KEPT_OTHERWISE: Final = ("args", "message", "exceptions")
 
 
 def _builtin(kind: type[Exception]) -> Any:

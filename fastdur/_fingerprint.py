@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._freeze import FREEZERS, freeze_other, is_plain_dict, is_plain_list
 from fastdur._frozen import MAX_DEPTH, MISSING, TAG, BadLeafError, Frozen, class_of, too_deep
+from fastdur._functions import shown
 from fastdur._registry import full_name, is_model
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _canonical_dict(value: dict[Any, Any], depth: int) -> Frozen:
         for key, item in value.items():
             items[key] = _canonical(item, depth + 1)
     except BadLeafError as bad:
-        bad.path.append(f"[{key!r}]")
+        bad.path.append(f"[{shown(key)}]")
         raise
     return items
 
@@ -120,7 +121,7 @@ def _canonical_map(value: dict[Any, Any], depth: int) -> Frozen:
         for key, item in value.items():
             pairs.append([_canonical(key, depth + 2), _canonical(item, depth + 2)])
     except BadLeafError as bad:
-        bad.path.append(f"[{key!r}]")
+        bad.path.append(f"[{shown(key)}]")
         raise
     return {TAG: ["map", *sorted(pairs, key=_ENCODE)]}
 

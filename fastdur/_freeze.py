@@ -20,6 +20,7 @@ from fastdur._frozen import (
     same_scalar,
     too_deep,
 )
+from fastdur._functions import shown
 from fastdur._refusals import way_out
 from fastdur._registry import full_name, shape_of
 from fastdur._tags import encoder_of
@@ -132,7 +133,7 @@ def _freeze_dict(value: dict[Any, Any], old: Frozen, twin: Any, depth: int) -> F
             freezer = FREEZERS.get(class_of(item), freeze_other)
             frozen[key] = freezer(item, olds.get(key, MISSING), twins.get(key, MISSING), depth + 1)
     except BadLeafError as bad:
-        bad.path.append(f"[{key!r}]")
+        bad.path.append(f"[{shown(key)}]")
         raise
     unchanged = all(map(is_, frozen.values(), olds.values())) and list(frozen) == list(olds)
     return old if unchanged and olds is old else frozen
@@ -216,7 +217,7 @@ def _freeze_map(value: dict[Any, Any], old: Frozen, depth: int) -> Frozen:
         for key, item in value.items():
             flat += _parts([key, item], depth)
     except BadLeafError as bad:
-        bad.path[-1] = f"[{key!r}]"
+        bad.path[-1] = f"[{shown(key)}]"
         raise
     return _tagged(["map", *flat], old)
 
@@ -244,6 +245,11 @@ def _freeze_leaf(encode: Callable[[Any], list[Any]]) -> Freezer:
 
 def _parts(items: list[Any], depth: int) -> list[Any]:
     return cast("list[Any]", _freeze_list(items, MISSING, MISSING, depth + 1))
+
+
+def keeps(cls: type[Any]) -> bool:
+    """Tell whether a store may keep an instance of exactly this class."""
+    return cls in FREEZERS or shape_of(cls) is not None or encoder_of(cls) is not None
 
 
 def freeze_other(value: Any, old: Frozen, twin: Any, depth: int) -> Frozen:

@@ -54,7 +54,28 @@ def discard(value: Any) -> None:
 
 def said(error: BaseException) -> str:
     """The text of an exception; survives a `__str__` that raises."""
+    text = _text_of(str, error)
+    return "(its text cannot be read)" if text is None else text
+
+
+def shown(value: object) -> str:
+    """What a value looks like in a message; survives a `__repr__` that raises."""
+    text = _text_of(repr, value)
+    return f"<{type(value).__qualname__}>" if text is None else text
+
+
+def _text_of(how: Callable[[Any], str], value: object) -> str | None:
+    """The text as a plain `str`; whatever the class of the value does, the call that wants to name it goes on."""
     try:
-        return str(error)
-    except Exception:
-        return "(its text cannot be read)"
+        return str.__str__(how(value))  # a subclass of str is made a plain one
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
+
+
+def annotate(error: BaseException, note: str) -> None:
+    """Add a note to an exception, once, if what it calls its notes is a list. Nothing of the user's is asked."""
+    notes: list[Any] = vars(error).setdefault("__notes__", [])
+    if type(notes) is list and note not in notes:
+        notes.append(note)

@@ -66,7 +66,7 @@ class Graph:
     before: dict[str, int] | None = None
     """Which nodes lead to each node, a bit for each; None until the whole is valid."""
     sources: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    pairs: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    named: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     entries: list[str] = field(default_factory=list[str])
     again: frozenset[str] = frozenset()
     """The nodes that can be entered more than once in a run: what a back edge leads to, and all behind it."""
@@ -99,10 +99,18 @@ class Graph:
         if bound is not None and (type(bound) is not int or bound < 1):
             message = f"max_iterations of {edge.key!r} is {bound!r}; give a whole number from 1"
             raise GraphError(message)
-        if (edge.source, edge.target) in self.pairs:
+        pair = edge.source, edge.target
+        taken = self.named.get(edge.key, None)
+        if taken == pair:
             message = f"edge {edge.key!r} is already there; put both conditions into one `when`"
             raise GraphError(message)
-        self.pairs.add((edge.source, edge.target))
+        if taken is not None:
+            message = (
+                f"the edge from {pair[0]!r} to {pair[1]!r} and the one from {taken[0]!r} to {taken[1]!r} have the same "
+                f"name, {edge.key!r}, under which they are counted; rename a node"
+            )
+            raise GraphError(message)
+        self.named[edge.key] = pair
         self.out.setdefault(edge.source, []).append(edge)
         self.before = None
 
@@ -115,9 +123,10 @@ class Graph:
             raise GraphError(message)
         self._check_ends()
         self._check_bounds()
-        before = self._reachability()
+        before, sources = self._reachability()
         self._check_entries()
-        self.before = before
+        # Another thread may be here too, or already running: what is made is never changed, and `before` comes last.
+        self.sources, self.before = sources, before
 
     def _edges(self) -> Iterable[Edge]:
         return (edge for edges in self.out.values() for edge in edges)
@@ -139,8 +148,11 @@ class Graph:
                 )
                 raise GraphError(message)
 
-    def _reachability(self) -> dict[str, int]:
-        """Which nodes lead to each node by edges without a bound, a bit for each; refuses a cycle among these edges."""
+    def _reachability(self) -> tuple[dict[str, int], dict[str, list[str]]]:
+        """Which nodes lead to each node by edges without a bound, a bit for each, and which do so directly.
+
+        Refuses a cycle among these edges.
+        """
         order: list[str] = []
         seen: set[str] = set()
         for start in self.nodes:
@@ -162,12 +174,12 @@ class Graph:
                     above.add(target)
                     ahead.append((target, iter(self._forward(target))))
         before = dict.fromkeys(self.nodes, 0)
-        self.sources = {name: [] for name in self.nodes}
+        sources: dict[str, list[str]] = {name: [] for name in self.nodes}
         for node in reversed(order):
             for target in self._forward(node):
                 before[target] |= before[node] | 1 << self.nodes[node].index
-                self.sources[target].append(node)
-        return before
+                sources[target].append(node)
+        return before, sources
 
     def _forward(self, node: str) -> list[str]:
         return [edge.target for edge in self.out[node] if edge.max_iterations is None]
@@ -255,7 +267,7 @@ class Graph:
             if edge.max_iterations is not None and loops.get(edge.key, 0) >= edge.max_iterations:
                 message = (
                     f"edge {edge.key!r} was taken {edge.max_iterations} times, its bound. Raise max_iterations and "
-                    "resume with accept_graph=True, or cancel"
+                    "resume with accept_graph=True, fork from an earlier row, or cancel"
                 )
                 raise CycleLimitError(message)
         return taken

@@ -11,6 +11,7 @@ from fastdur._codec import freeze, joined
 from fastdur._failures import uncommitted
 from fastdur._functions import discard, is_async, said
 from fastdur._live import LiveState, Snapshot, collect
+from fastdur._own import own
 from fastdur._steps import Asked, Done, Failed
 from fastdur._threads import Detached, Outcome
 from fastdur.errors import (
@@ -236,13 +237,19 @@ class Invocation:
         return Failed(error, error_text(error), retryable=own)
 
 
+def _called(effect: RunEffect | Transact) -> Any:
+    """Call the body of an effect on its own copy of the arguments."""
+    args, kwargs = own(effect.args, effect.kwargs)
+    return effect.fn(*args, **kwargs)
+
+
 def run_body(effect: RunEffect) -> Outcome:
     """Run the body of an effect; whatever it raises is its outcome."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
     token = current.set(Scope(scope.node, effect.record))
     try:
-        value = effect.fn(*effect.args, **effect.kwargs)
+        value = _called(effect)
     except BaseException as error:
         return None, error
     finally:
@@ -260,7 +267,7 @@ def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
     record = effect.record
     token = current.set(Scope(scope.node, record))
     try:
-        value = effect.fn(*effect.args, **effect.kwargs)
+        value = _called(effect)
     finally:
         current.reset(token)
     if scope.node.host.poisoned:
@@ -278,7 +285,7 @@ async def arun_body(effect: RunEffect) -> Outcome:
     assert scope, "an effect runs inside a node"
     token = current.set(Scope(scope.node, effect.record))
     try:
-        value = effect.fn(*effect.args, **effect.kwargs)
+        value = _called(effect)
         return (await value if hasattr(value, "__await__") else value), None
     except BaseException as error:
         return None, error

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fastdur._fingerprint import RULES
 from fastdur._freeze import FREEZERS, LEAVES, freeze, holds_only_leaves, survives
 from fastdur._frozen import MISSING, TAG, class_of
+from fastdur._functions import shown
 from fastdur._registry import full_name
 from fastdur._thaw import rethaw, thaw, thaw_shared
 from fastdur.errors import NodeResultError, NotStorable
@@ -54,11 +55,16 @@ class LiveList(list[Any]):
 
     __slots__ = ("_copies", "_ids", "_twin")
 
-    def __init__(self, twin: list[Any]) -> None:
-        super().__init__(twin)
-        self._twin = twin
-        self._ids: frozenset[int] | None = None
+    def __init__(self, items: Iterable[Any] = (), *, twin: list[Any] | None = None) -> None:
+        """A list over the elements of `twin`; of `items` it is a list like any other, as `type(it)(...)` makes one."""
+        super().__init__(items if twin is None else twin)
         self._copies: dict[int, Any] = {}
+        self._ids: frozenset[int] | None = frozenset() if twin is None else None
+        if twin is not None:
+            self._over(twin)
+
+    def _over(self, twin: list[Any]) -> None:
+        self._twin = twin
         if len(twin) <= _UNCOMPARED:
             _LIST.__setitem__(self, slice(None), list(map(self._mine, twin)))
         elif not LEAVES.issuperset(set(map(type, twin)) - {dict}):
@@ -131,14 +137,19 @@ class LiveList(list[Any]):
         return list, (), None, _LIST.__iter__(self)
 
 
+_EMPTY = Snapshot({}, {})
+
+
 class LiveState(dict[str, Any]):
     """The state that a node function receives: a dict over shared values that copies a value when first asked for."""
 
     __slots__ = ("_base", "_copies")
 
-    def __init__(self, base: Snapshot) -> None:
-        super().__init__(base.twin)
-        self._base = base
+    def __init__(self, base: Any = (), /, **more: Any) -> None:
+        """A state over a `Snapshot`; of anything else it is a dict like any other, as `type(it)(...)` makes one."""
+        over = type(base) is Snapshot
+        super().__init__(base.twin if over else base, **more)
+        self._base = base if over else _EMPTY
         self._copies: dict[Any, Any] = {}
 
     def _mine(self, key: Any, value: Any) -> Any:
@@ -222,7 +233,7 @@ def own_copy(value: Any) -> Any:
     if cls in LEAVES or (cls in _IMMUTABLE and holds_only_leaves(value)):
         return value
     if cls is list:
-        return value.copy() if holds_only_leaves(value) else LiveList(value)
+        return value.copy() if holds_only_leaves(value) else LiveList(twin=value)
     if cls is dict:
         flat = holds_only_leaves(value) and holds_only_leaves(value.values())
         return value.copy() if flat else {own_copy(key): own_copy(item) for key, item in value.items()}
@@ -283,7 +294,7 @@ def _is_untouched(live: LiveState, twin: dict[str, Any]) -> bool:
 
 def _store(base: Snapshot, following: Snapshot, key: Any, value: Any, where: str) -> bool:
     if type(key) is not str or key == TAG or not survives(key):
-        raise NotStorable(f"{where}[{key!r}]: the key is not storable; use another string")
+        raise NotStorable(f"{where}[{shown(key)}]: the key is not storable; use another string")
     old, twin = base.frozen.get(key, MISSING), base.twin.get(key, MISSING)
     new = old if value is twin else freeze(value, f"{where}[{key!r}]", old, twin)
     following.frozen[key] = new

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._delta import diff
 from fastdur._sealed import Sealed
-from fastdur._steps import due_trail, is_due, kind_of, open_questions, part_of, places, trails, without_visits
+from fastdur._steps import asked_node, due_trail, is_due, kind_of, open_questions, part_of, trails, without_visits
 from fastdur._visits import count
 from fastdur.errors import (
     AlreadyResumed,
@@ -139,19 +139,17 @@ def _fits(trail: Trail, value: Resume, prefix: str | None, graph: Frozen) -> boo
         return False
     if prefix is None:
         return True
-    where = without_visits(asked)
-    node = where.removeprefix(places(trail))
-    wholes = where, asked.rpartition("/")[0], _machines(graph, trail) + part_of(node)
+    wholes = without_visits(asked), asked.rpartition("/")[0], stored_path(graph, trail)
     return any(whole == prefix or whole.startswith(f"{prefix}/") for whole in wholes)
 
 
-def _machines(graph: Any, trail: Trail) -> str:
+def stored_path(graph: Any, trail: Trail) -> str:
     """`agent_path` as the stored graph has it, which fits the frames whatever the runner of today looks like."""
     names = [f"{graph['kind']}:{graph['name']}"]
     for frame in trail[1:]:
         graph = graph["nodes"][kind_of(frame.place)]
         names.append(f"{graph['kind']}:{graph['name']}")
-    return "/".join(names)
+    return "/".join(names) + part_of(asked_node(trail))
 
 
 def _no_fit(execution_id: str, request: Request, value: Resume, frame: Frame) -> ChainResumeError | AlreadyResumed:
@@ -178,7 +176,7 @@ def _was_answered(interrupt_id: str, frame: Frame) -> bool:
         node, mark, visit = part.rpartition("#")
         if not mark or not visit.isdecimal():
             return False
-        if int(visit) <= count(frame.state, node):
+        if 0 < int(visit) <= count(frame.state, node):
             return True
         below = [child for child in frame.children if (child.place, child.visit) == (node, int(visit))]
         if depth == len(parts) - 1 or not below:

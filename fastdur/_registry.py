@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from fastdur._frozen import MISSING, BadLeafError, class_of
+from fastdur._functions import shown
 from fastdur.errors import NotStorable
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class EnumShape:
         if isinstance(value, Flag):
             return [value.value]
         if self.cls.__members__.get(value.name) is not value:
-            raise BadLeafError(f"{value!r} is not storable; make it a declared member of {full_name(self.cls)}")
+            raise BadLeafError(f"{shown(value)} is not storable; make it a declared member of {full_name(self.cls)}")
         return [value.name]
 
     def build(self, *parts: Any) -> Any:
@@ -231,7 +232,7 @@ def registrable(cls: type[Any]) -> bool:
 
 def _shape_of(cls: Any, given: str | None) -> Shape:
     if not issubclass(class_of(cls), type):
-        raise NotStorable(f"storable() takes a class. {cls!r} is none.")
+        raise NotStorable(f"storable() takes a class. {shown(cls)} is none.")
     name = given or full_name(cls)
     if given is None and "<locals>" in name:
         raise NotStorable(

@@ -14,7 +14,7 @@ from fastdur._forking import Forking, checked_changes
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
 from fastdur._reentry import Request
-from fastdur._runs import adrive, checked_answer, checked_id, drive, outcome, store_or_default
+from fastdur._runs import adrive, checked_answer, checked_id, checked_store, drive, outcome, store_or_default
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
 from fastdur.errors import ChainResumeError, FastdurError, GraphError, NodeIsAsync
@@ -48,9 +48,8 @@ class Runner(Forking):
             message = f"the name of a {self.kind} is {name!r}; give a non-empty str"
             raise TypeError(message)
         given: Any = checkpointer
-        if given is True or isinstance(given, (str, os.PathLike)):
-            message = f"checkpointer={given!r} is no store; give SQLiteCheckpointer(path), None or False"
-            raise TypeError(message)
+        if given is not None and given is not False:
+            checked_store(given)
         self.name = checked_name(name, f"the name of a {self.kind}")
         self._given = checkpointer
 
@@ -299,7 +298,9 @@ class Runner(Forking):
         else:
             run_id = given or os.urandom(16).hex()
             steps = _engine.start(self, run_id, data)
-        return steps, self._lifetime(run_id, context)
+        life = self._lifetime(run_id, context)
+        life.is_child = parent is not None
+        return steps, life
 
     def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
         self._check(self.async_start)
@@ -381,6 +382,10 @@ async def arecover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPT
 
 def _left_alone(runners: Iterable[Runner]) -> list[tuple[Runner, Execution]]:
     found: list[tuple[Runner, Execution]] = []
+    given: Any = runners
+    if isinstance(given, Runner):
+        message = f"recover() takes several runners; give [{given.kind}]"
+        raise TypeError(message)
     for runner in runners:
         heads: list[Execution] = runner.stored().list_executions(runner=runner.name, status="running")
         found += [(runner, head) for head in reversed(heads) if head.kind == runner.kind and not _owner.at_work(head)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from fastdur import _ending, _engine, _unknown
 from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime, arun, run
+from fastdur._functions import annotate
 from fastdur._threads import in_thread
-from fastdur.errors import FastdurError, RunCancelled, StaleRun, StoreError
+from fastdur.errors import FastdurError, RunCancelled, RunInProgress, StaleRun, StoreError
 from fastdur.records import Resume
 from fastdur.scope import current
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import RunResult, UnknownEffect
 
+E = TypeVar("E", bound=FastdurError)
+
 
 def drive(steps: Steps, life: Lifetime) -> Ended:
     """Carry one lifetime out in place."""
     try:
         return _noted(run(steps, life.perform), life)
     except StaleRun as stale:
-        raise _cancelled_or(stale, life.status()) from stale
+        raise _replaced(stale, life.status(), life) from stale
+    except RunInProgress as busy:
+        raise (_told(busy) if life.is_child else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
@@ -40,25 +44,28 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
     try:
         return _noted(await arun(steps, life.aperform), life)
     except StaleRun as stale:
-        raise _cancelled_or(stale, await in_thread(life.status)) from stale
+        raise _replaced(stale, await in_thread(life.status), life) from stale
+    except RunInProgress as busy:
+        raise (_told(busy) if life.is_child else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
         await life.aleave()
 
 
-def _told(fault: StoreError) -> StoreError:
-    """A fault of the store under a run inside a node: it is no result of that node."""
+def _told(error: E) -> E:
+    """What is no result of the node that this run was started in: a fault of the store, a child that others work on."""
     scope = current.get()
-    return scope.node.remember(fault) if scope else fault
+    return scope.node.remember(error) if scope else error
 
 
-def _cancelled_or(stale: StaleRun, status: str | None) -> FastdurError:
+def _replaced(stale: StaleRun, status: str | None, life: Lifetime) -> FastdurError:
+    """What a call raises whose claim is gone."""
     if status == "cancelled":
         return RunCancelled(
             "This run was cancelled from outside while it was being worked on; this call wrote nothing more."
         )
-    return stale
+    return _told(stale) if life.is_child else stale
 
 
 def _noted(ended: Ended, life: Lifetime) -> Ended:
@@ -66,9 +73,7 @@ def _noted(ended: Ended, life: Lifetime) -> Ended:
     if ended.error is not None and life.durable:
         way = f"resume({life.execution_id!r}) after the cause is mended"
         note = f"Run {life.execution_id!r} failed here and can go on: {way}."
-        if note not in getattr(ended.error, "__notes__", ()):
-            with suppress(AttributeError):  # a frozen exception takes no note
-                ended.error.add_note(note)
+        annotate(ended.error, note)
     return ended
 
 
@@ -93,10 +98,20 @@ def checked_answer(value: Resume | None) -> Resume | None:
     return value
 
 
+def checked_store(checkpointer: Checkpointer) -> Checkpointer:
+    """Refuse what has no runs; a path is the usual mistake."""
+    if not hasattr(checkpointer, "get_execution"):
+        message = (
+            f"checkpointer={checkpointer!r} is no store; give SQLiteCheckpointer(path), or None for the default one"
+        )
+        raise TypeError(message)
+    return checkpointer
+
+
 def store_or_default(checkpointer: Checkpointer | None) -> Checkpointer:
     """The store given, else the one of `$FASTDUR_DB` or `.fastdur/fastdur.db`."""
     if checkpointer is not None:
-        return checkpointer
+        return checked_store(checkpointer)
     from fastdur.checkpointers.sqlite import default_store
 
     return default_store()

@@ -199,9 +199,10 @@ def address(trail: Trail, node: str) -> str:
     return node if len(trail) == 1 else "/".join([*(frame.place for frame in trail[1:]), node])
 
 
-def places(trail: Trail) -> str:
-    """What the address of every node in the last frame of `trail` begins with: its places, a slash behind each."""
-    return "".join(f"{frame.place}/" for frame in trail[1:])
+def asked_node(trail: Trail) -> str:
+    """The node, in its own frame, that asked the newest question in the last frame of `trail`."""
+    where = without_visits(trail[-1].questions[-1].id)
+    return where.removeprefix("".join(f"{frame.place}/" for frame in trail[1:]))
 
 
 def path(trail: Trail, node: str, visit: int) -> str:

@@ -136,12 +136,14 @@ def _fork(life: Lifetime, effect: Fork) -> None:
 
 
 def _take(life: Lifetime, effect: Take) -> bool:
+    life.read_ahead(effect.frame)
     row = None if effect.row is None else _next(effect.row, effect.seen)
     claim = life.store.claim_execution(effect.seen, life.claiming(), _owner.me(), row, effect.graph)
     return _taken(life, effect, claim)
 
 
 def _answer(life: Lifetime, effect: Answer) -> bool:
+    life.read_ahead(effect.row.frames)
     row = _next(effect.row, effect.seen)
     claim = life.store.delete_pending_interrupt_atomic(
         effect.seen, life.claiming(), _owner.me(), effect.interrupt_id, row, effect.graph

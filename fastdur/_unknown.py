@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._codec import dumps, freeze
 from fastdur._effects import Look, Recorded, Resolve, Unknown
 from fastdur._failures import failure_text, frozen_failure
+from fastdur._functions import shown
 from fastdur.errors import IdempotencyError, NotHappened, RunInProgress
 from fastdur.records import Happened, UnknownEffect, provider_key
 
@@ -81,5 +82,5 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
     if outcome is NotHappened or isinstance(outcome, NotHappened):
         error = outcome if isinstance(outcome, NotHappened) else NotHappened()
         return {"status": "failed", "result": None, "error": frozen_failure(error), "path": ""}
-    message = f"the outcome is {outcome!r}; give Happened(result) or NotHappened"
+    message = f"the outcome is {shown(outcome)}; give Happened(result) or NotHappened"
     raise TypeError(message)

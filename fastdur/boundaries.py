@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fastdur._functions import shown
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -77,7 +79,7 @@ def tell(observers: list[Observer], boundary: Boundary) -> None:
         except Exception as error:
             observers.remove(observer)
             _observers[:] = [entry for entry in _observers if entry[1] is not observer]
-            _warn(f"observer {observer!r} raised {error!r} at {boundary} and is detached")
+            _warn(f"observer {shown(observer)} raised {shown(error)} at {boundary} and is detached")
 
 
 def _warn(message: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Self
 
 from fastdur._graph import Edge, Graph, Node
+from fastdur._live import Snapshot
 from fastdur._runner import Runner
 from fastdur._steps import Call, Done, Mark, Push, Return
 from fastdur._visits import count, with_visit
-from fastdur.errors import GraphError
+from fastdur.errors import GraphError, NotStorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,6 +59,7 @@ class Chain(Runner):
         without it the runner starts from a copy of the state, and what it changed is merged back.
         """
         self._check_idle("add_node() was called")
+        _checked_options(id, output_key, timeout)
         index = len(self._graph.nodes)
         if isinstance(fn, Runner):
             node = _machine_node(id, index, fn, input, output_key=output_key, retry=retry, timeout=timeout)
@@ -228,17 +231,36 @@ def _merged(state: State, output_key: str | None, child: State) -> tuple[State, 
     return {**kept, **{key: theirs[key] for key in touched if key in theirs}}, tuple(touched)
 
 
+def _checked_options(id: str, output_key: Any, timeout: Any) -> None:
+    """Refuse what no state can have as a key, and what is no time to wait."""
+    if output_key is not None:
+        try:
+            Snapshot.of({output_key: None}, "output_key")
+        except NotStorable as error:
+            message = f"output_key= of node {id!r} is {output_key!r}, which no state can have as a key ({error})"
+            raise GraphError(message) from None
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= TIMEOUT_MAX):
+        message = (
+            f"timeout= of node {id!r} is {timeout!r}; give a number of seconds above 0 and below {TIMEOUT_MAX:.0f}, or "
+            "leave it out for none"
+        )
+        raise GraphError(message)
+
+
 def _machine_node(id: str, index: int, runner: Runner, input: Callable[..., Any] | None, **options: Any) -> Node:
     """A node that is a runner; raises `GraphError` for options that only functions have."""
     if options.pop("retry") or options.pop("timeout") is not None:
         message = f"node {id!r} is a {runner.kind}; set retry= and timeout= on the nodes inside it"
+        raise GraphError(message)
+    if input is not None and not callable(input):
+        message = f"input= of node {id!r} is {input!r}; give a function of the state that returns the runner's input"
         raise GraphError(message)
     return Node(id, index, machine=runner, input=input, **options)
 
 
 def _function_node(id: str, index: int, fn: Callable[..., Any], input: object, **options: Any) -> Node:
     """A node that is a function; raises `GraphError` where the options do not fit it."""
-    retry, timeout = options["retry"], options["timeout"]
+    retry = options["retry"]
     if not callable(fn):
         message = f"node {id!r} is {fn!r}; give a function of the state, or a runner"
         raise GraphError(message)
@@ -247,8 +269,5 @@ def _function_node(id: str, index: int, fn: Callable[..., Any], input: object, *
         raise GraphError(message)
     if type(retry) is not int or retry < 0:
         message = f"retry= of node {id!r} is {retry!r}; give a whole number from 0"
-        raise GraphError(message)
-    if timeout is not None and not timeout > 0:
-        message = f"timeout= of node {id!r} is {timeout!r}; give seconds above 0"
         raise GraphError(message)
     return Node(id, index, fn, **options)

@@ -79,7 +79,7 @@ class RoutingError(ChainError):
 class CycleLimitError(ChainError):
     """A back edge would be taken more often than its `max_iterations`.
 
-    Raise the bound and resume with `accept_graph=True`, or cancel.
+    Raise the bound and resume with `accept_graph=True`, fork from an earlier row, or cancel.
     """
 
 

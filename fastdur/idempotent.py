@@ -96,11 +96,12 @@ def idempotent(
     a cycle. Works on sync and async functions.
 
     Before the body a `started` record is written, after it the result; the first call and every replay return the same
-    stored value, and `None` is a value. A body that raises is not a result: a retry of the node, or a resume after the
-    run failed, runs it again. After a crash or a pause the node's replay gets the exception again: a built-in one, and
-    one of `raises=`, a class or a tuple of classes with all below them, as itself, with its arguments and attributes as
-    they can be stored; any other as `EffectFailed`. Calls with one key run one at a time; a second waits for the first
-    and takes its result.
+    stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments,
+    for a replay, which does not run it, would not change them. A body that raises is not a result: a retry of the node,
+    or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets the exception
+    again: a built-in one, and one of `raises=`, a class or a tuple of classes with all below them, as itself, with its
+    arguments and attributes as they can be stored; any other as `EffectFailed`; several of one visit one after another.
+    Calls with one key run one at a time; a second waits for the first and takes its result.
 
     Between the end of the body and its record lies the one window no engine can close: a crash in it leaves an effect
     that is *unknown*. `on_unknown="rerun"` runs the body again, so hand `effect_key()` to the provider. With `"raise"`
@@ -115,10 +116,10 @@ def idempotent(
 
     Outside a run the function runs plainly; with `required=True` it raises `ScopeLost`. `fn.plain(...)` runs it plainly
     on purpose, anywhere. In a thread that does not know its run it raises `ScopeLost` while a run is active in this
-    process: hand such a thread `carry(fn)`. Raises `IdempotencyError`
-    where the arguments give no key or the result cannot be stored (recorded: the body does not run again),
-    `IdempotencyMismatch` where a key was used with other arguments, `EffectUnknown` as said above, `EffectDeadlock`
-    where a body would wait for itself.
+    process: hand such a thread `carry(fn)`. Raises `NotStorable` when it is applied to a function whose return
+    annotation names what no store keeps; in a call `IdempotencyError` where the arguments give no key or the result
+    cannot be stored (recorded: the body does not run again), `IdempotencyMismatch` where a key was used with other
+    arguments, `EffectUnknown` as said above, `EffectDeadlock` where a body would wait for itself.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,9 +42,10 @@ def interrupt(
     node = scope.node
     node.check()
     try:
+        _check_arguments(reason, on_changed_context)
         _check_place(node, reason, in_effect=scope.effect is not None or not scope.asks)
         return _ask(node, joined(reason), context, on_changed_context)
-    except (FastdurError, TypeError) as error:
+    except (FastdurError, TypeError, ValueError) as error:
         node.refused = error  # whoever catches it and goes on would go on without an answer
         raise
 
@@ -60,10 +61,16 @@ def _ask(node: NodeCall, reason: str, context: Any, on_changed_context: str) -> 
     raise InterruptSignal(reason, context)
 
 
-def _check_place(node: NodeCall, reason: str, *, in_effect: bool) -> None:
+def _check_arguments(reason: str, on_changed: str) -> None:
     if type(reason) is not str:
         message = f"interrupt() takes its reason as a str, not {type(reason).__qualname__}"
         raise TypeError(message)
+    if on_changed not in ("ignore", "raise"):
+        message = f"on_changed_context={on_changed!r} of interrupt({reason!r}) is not known; it is 'ignore' or 'raise'"
+        raise ValueError(message)
+
+
+def _check_place(node: NodeCall, reason: str, *, in_effect: bool) -> None:
     if not node.host.durable:
         message = (
             f"interrupt({reason!r}) in a chain with checkpointer=False: nothing could be resumed. Give it a store."
@@ -88,7 +95,8 @@ def _answer(node: NodeCall, question: Question, reason: str, context: Frozen, on
     if question.reason != reason:
         message = (
             f"Question {question.id!r} was asked as {question.reason!r} and answered; now it is {reason!r}. "
-            "The answer is not given to another question: put the reason back, or cancel the run."
+            "The answer is not given to another question: put the reason back, or fork the run, which asks again, or "
+            "cancel it."
         )
         raise InterruptMismatch(message)
     if diff(question.context, context) is not None:

@@ -43,6 +43,9 @@ class Resume:
         if type(self.approved) is not bool:
             message = f"Resume.approved is {self.approved!r}; say True or False, and put anything else into metadata"
             raise TypeError(message)
+        if self.interrupt_id is not None and type(self.interrupt_id) is not str:
+            message = f"Resume.interrupt_id is {self.interrupt_id!r}; give the id of a question, a str"
+            raise TypeError(message)
 
 
 def frozen_answer(answer: Resume) -> Frozen:

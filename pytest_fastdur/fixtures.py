@@ -74,6 +74,8 @@ class CrashSweep:
         fresh: Callable[[], object] | None = None,
         provider: Callable[[], Mapping[str, int]] | None = None,
         store: Callable[[str], Checkpointer] | None = None,
+        before: Callable[[Checkpointer], object] | None = None,
+        enter: Callable[[Any, str], Any] | None = None,
     ) -> SweepReport:
         """Crash the run of `build(store)` on `input` before and after every boundary, heal it, and compare.
 
@@ -81,7 +83,9 @@ class CrashSweep:
         `Resume`, or to a function of the pending question. `effects` declares what was wrapped with the fixture
         `effects`: `exactly-once`, which also holds for what is not named, `at-least-once`, `at-most-once`. `depth=2`,
         or `recovery=True`, crashes each recovery at each of its boundaries too. `fresh` puts the outside world back
-        before each history, `provider` says how often each effect happened as that world counts it.
+        before each history, `provider` says how often each effect happened as that world counts it. `before(store)`
+        fills the store before each history, and `enter(runner, execution_id)` begins the run in place of `execute`:
+        `runner.fork("source", new_execution_id=execution_id)` sweeps a fork.
 
         For faults, at, depth, budget and seed the command line counts before this call, this call before the marker
         `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where two runs
@@ -98,6 +102,8 @@ class CrashSweep:
             fresh,
             provider,
             store,
+            before=before,
+            enter=enter,
         )
         given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
         try:

@@ -70,6 +70,7 @@ def chain(
         return payments.refund(customer, amount, effect_key())["id"]
 
     def agree(state: State) -> State:
+        # fastdur: ignore[FDL03] it is only shown, and frozen with the question
         seen = {"amount": state["amount"], "balance": payments.balance(state["customer"])}
         answer = interrupt("payout", seen, on_changed_context=on_changed)
         return {"agreed": answer.approved, "shown": answer.context["balance"]}

@@ -83,8 +83,11 @@ _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError],
 _TOO_LONG: Final = ("25P03", "25P04")
 """The server has ended a transaction that did nothing, or took too long."""
 
-COLLISIONS: Final = ("23505", "42P06", "42P07", "42710")
-"""Somebody else has just made the same schema, table or index."""
+TAKEN: Final = "42P07"
+"""A table or index of that name is there."""
+
+COLLISIONS: Final = ("23505", "42P06", TAKEN, "42701", "42710")
+"""Somebody else has just made the same schema, table, column or index: all of the store, or it is something else's."""
 
 _HOPELESS: Final = (
     "authentication failed",
@@ -217,6 +220,8 @@ class Pool(psycopg_pool.ConnectionPool[Connection]):
             max_size=largest,
             open=True,
             num_workers=1,
+            # The store itself tries again; a pool waits twice as long after each try in vain, and everybody with it.
+            reconnect_timeout=0.0,
         )
 
     def close(self, timeout: float = 5.0) -> None:

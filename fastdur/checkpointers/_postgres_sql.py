@@ -47,9 +47,12 @@ def creation(schema: str) -> str:
     return f"CREATE SCHEMA {quoted(schema)}"
 
 
-def ddl(schema: str) -> list[str]:
-    """Return what makes an empty store in `schema`, statement by statement, to be run in one transaction."""
-    return [creation(schema), *statements(schema).upgrade(0)]
+def ddl(schema: str, version: int = 0) -> list[str]:
+    """Return what makes an empty store in `schema`, or makes one of schema `version` a store of this fastdur.
+
+    Statement by statement, to be run in one transaction.
+    """
+    return [*([] if version else [creation(schema)]), *statements(schema).upgrade(version)]
 
 
 def grants(schema: str, role: str) -> list[str]:

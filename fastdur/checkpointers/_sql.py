@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from fastdur.errors import StoreTooNew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from fastdur.records import Status
 
 SCHEMA: Final = 2
 """The schema version that this version writes."""
@@ -215,8 +217,9 @@ _INHERIT: Final = (
 )
 
 # A run goes with the child runs that its nodes have started: a run that is started anew under its id would meet them.
-_OLD: Final = """e.token IS NULL AND (e.status IN ('completed', 'cancelled') AND e.updated_at <= {now}
-    OR e.status = 'failed' AND e.updated_at <= {now})"""
+# The statuses stand where no index of theirs is of use, so that each batch is read on along the key.
+_OLD: Final = """e.token IS NULL AND e.updated_at <= CASE WHEN e.status IN ('completed', 'cancelled') THEN {now}
+    WHEN e.status = 'failed' THEN {now} ELSE -1 END"""
 _TREES: Final = (
     """WITH RECURSIVE roots AS (
     SELECT e.run, e.execution_id, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """
@@ -314,12 +317,13 @@ class Sql:
         """The open questions, oldest first. Parameters: execution_id, limit, as far as asked for."""
         return self._fit(_PENDING + " WHERE e.execution_id = ?" * one_run + " ORDER BY p.id" + " LIMIT ?" * limited)
 
-    def heads(self, *, statuses: int, runner: bool, parent: bool, limited: bool) -> str:
-        """The heads of runs, newest first.
+    def heads(self, statuses: Sequence[Status], *, runner: bool, parent: bool, limited: bool) -> str:
+        """The heads of runs with one of these statuses, or with any where none is given, newest first.
 
-        Parameters: the statuses, the runner, the parent, the limit, as far as asked for.
+        Parameters: the runner, the parent, the limit, as far as asked for. The statuses stand in the text: how many
+        runs have them decides on the way to find them, and a plan that is kept for any of them would fit none.
         """
-        asked = [f"e.status IN ({', '.join('?' * statuses)})"] * bool(statuses)
+        asked = [f"e.status IN ({', '.join(map(repr, statuses))})"] * bool(statuses)
         asked += ["e.runner = ?"] * runner + ["e.parent_id = ?"] * parent
         where = " WHERE " + " AND ".join(asked) if asked else ""
         return self._fit(_HEAD + where + " ORDER BY e.run DESC" + " LIMIT ?" * limited)

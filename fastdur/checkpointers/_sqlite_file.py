@@ -44,9 +44,12 @@ _DAMAGED: Final = (
 def resolve(path: str | os.PathLike[str] | None) -> str:
     """Return the absolute path that is meant: `$FASTDUR_DB` or `.fastdur/fastdur.db` for None, `~` and `$VAR` expanded.
 
-    Raises `ValueError` for an empty path, a variable that is not set, and a home that is not known.
+    Raises `TypeError` for bytes, `ValueError` for an empty path, an unset variable, and a home that is not known.
     """
     given = os.fspath(path) if path is not None else os.environ.get("FASTDUR_DB", _DEFAULT)
+    if type(given) is not str:
+        message = f"Store path {given!r} is no text; give a str or a Path"
+        raise TypeError(message)
     expanded = os.path.expanduser(_VARIABLE.sub(lambda found: _variable(given, found), given))  # noqa: PTH111 - tells "~x" apart
     if expanded.startswith("~") or not expanded or "\0" in expanded:
         message = f"Store path {given!r} names no file; give a path to a file, or ':memory:'"
@@ -84,12 +87,17 @@ def create(path: str) -> None:
         raise StoreUnavailable(message) from error
 
 
-def place_of(path: str) -> tuple[int, int] | None:
-    """Return which file this is; None where there is none any more, or it has been emptied."""
+def place_of(path: str, otherwise: tuple[int, int] | None = None) -> tuple[int, int] | None:
+    """Return which file this is; None where there is none any more, or it has been emptied.
+
+    Where that cannot be told it is `otherwise`: no permission, or a server that does not answer, takes nothing away.
+    """
     try:
         found = os.stat(path)  # noqa: PTH116 - a pathlib object for each write costs as much as the call
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return otherwise
     return (found.st_dev, found.st_ino) if found.st_size else None
 
 

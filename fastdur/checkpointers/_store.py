@@ -39,7 +39,7 @@ class Store(Starting, EffectRecords, Retention):
     """The methods of `Checkpointer` over the two primitives of a dialect."""
 
     def __init__(self, sql: Sql, lease: float, durability: str) -> None:
-        if not 0 < lease < float("inf"):
+        if type(lease) not in (int, float) or not 0 < lease < float("inf"):
             message = f"lease is {lease!r}; it must be a number of seconds greater than 0"
             raise ValueError(message)
         if durability not in ("full", "normal"):
@@ -262,15 +262,15 @@ class Store(Starting, EffectRecords, Retention):
         limit: int | None = None,
     ) -> list[Execution]:
         """The heads of runs, newest first."""
-        statuses = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
+        statuses: Sequence[Status] = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
         if not statuses:
             return []
         if statuses == _ALL and runner is None:
             statuses = []
         asked = [plain(name) for name in (runner, parent) if name is not None]
-        values = [self.clock_offset, *statuses, *asked, *([] if limit is None else [limit])]
+        values = [self.clock_offset, *asked, *([] if limit is None else [limit])]
         text = self._sql.heads(
-            statuses=len(statuses), runner=runner is not None, parent=parent is not None, limited=limit is not None
+            statuses, runner=runner is not None, parent=parent is not None, limited=limit is not None
         )
         return [execution(row) for row in self._read(lambda session: session.rows(text, values))]
 

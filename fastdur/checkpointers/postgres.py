@@ -16,6 +16,7 @@ from fastdur.checkpointers._postgres_server import (
     COLLISIONS,
     NOT_PREPARED,
     PREPARE,
+    TAKEN,
     Connection,
     DriverError,
     Forbidden,
@@ -290,17 +291,25 @@ class PostgresCheckpointer(Store):
                 for text in self._sql.upgrade(version):
                     connection.execute(text.encode())
         except Forbidden as error:
+            state = f"has schema {version} of {SCHEMA}" if version else "is not set up"
+            command = "fastdur schema --postgres" + f" --upgrade-from {version}" * bool(version)
             message = (
-                f"The store {self._location} is not set up, and this user may not do it "
+                f"The store {self._location} {state}, and this user may not do it "
                 f"({error.diag.message_primary}). Nothing was written. Let an administrator run what "
-                f"`fastdur schema --postgres` prints; the statement that was refused is: {text}"
+                f"`{command}` prints; the statement that was refused is: {text}"
             )
             raise StoreUnavailable(message) from error
         except DriverError as error:
-            if error.sqlstate in COLLISIONS:
-                message = "another process is setting up this schema, or it has tables of something else"
-                raise Again(message, unclear=False) from error
-            raise
+            if error.sqlstate not in COLLISIONS:
+                raise
+            if error.sqlstate == TAKEN and not self._version(connection):
+                message = (
+                    f"The schema {self._schema!r} of {self._location} has something else of a name that a store needs "
+                    f"({error.diag.message_primary}). Nothing was written. Give another schema."
+                )
+                raise StoreCorrupt(message) from error
+            message = "another process is setting up this schema"
+            raise Again(message, unclear=False) from error
 
     # -- fork --------------------------------------------------------------------------------------------------------
 

@@ -218,7 +218,7 @@ class SQLiteCheckpointer(Store):
 
     def _moved(self) -> bool:
         """Whether another file, or none, is where the one was that is open."""
-        return not self._memory and place_of(self._path) != self._kept.place
+        return not self._memory and place_of(self._path, self._kept.place) != self._kept.place
 
     def _apart(self, session: Session, job: Job[Any]) -> None:
         """Do one job of several; if it fails, it alone leaves nothing."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fastdur.checkpointers._postgres_sql import ddl, grants
+from fastdur.checkpointers._sql import SCHEMA
 from fastdur.cli._text import USAGE, refuse
 
 
@@ -14,13 +15,16 @@ def schema(
     *,
     postgres: Annotated[bool, typer.Option("--postgres", help="For a Postgres database.")] = False,
     schema: Annotated[str, typer.Option(metavar="NAME", help="The schema of the store.")] = "fastdur",
+    upgrade_from: Annotated[
+        int, typer.Option(metavar="VERSION", min=0, max=SCHEMA, help="For a store of this older schema.")
+    ] = 0,
     role: Annotated[str | None, typer.Option(metavar="NAME", help="Also let this user work in it.")] = None,
 ) -> None:
-    """Print the statements that make an empty store, for a database where its user may not make it."""
+    """Print the statements that make an empty store, or upgrade one, where its user may not do that."""
     if not postgres:
         refuse("Say for what database: fastdur schema --postgres. A store in a file makes itself.", USAGE)
     try:
-        statements = [*ddl(schema), *([] if role is None else grants(schema, role))]
+        statements = [*ddl(schema, upgrade_from), *([] if role is None else grants(schema, role))]
     except ValueError as error:
         refuse(f"{error}.", USAGE)
     for statement in ("BEGIN", *statements, "COMMIT"):

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from fastdur.lint._libraries import CLIENT, EFFECTS, FILE, INSERT, READS, ROWS, Kind
+from fastdur.lint._libraries import CLIENT, EFFECTS, FILE, INSERT, READS, ROWS, SETTING, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,6 +53,8 @@ _BY_METHOD = _pattern(
     )
 )
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SETTING = frozenset({"PUT", "DELETE"})
+METHODS = _SAFE | _SETTING | {"POST", "PATCH"}
 
 _READ = tuple((what, _pattern(lines)) for what, lines in READS)
 _WITH_ARGUMENT = pattern(("time.{localtime,gmtime,ctime}",)), pattern(("time.strftime",))
@@ -161,7 +163,9 @@ MUTATORS = frozenset(
 )
 """Methods that change a list, dict, set or deque."""
 
-ASKING_RUN = frozenset({"fastdur.interrupt", "fastdur.effect_key", "fastdur.execution_id", "fastdur.fence"})
+ASKING_RUN = frozenset(
+    f"fastdur.{name}" for name in ("interrupt", "effect_key", "execution_id", "fence", "transaction")
+)
 """Calls that need to know the run they are in."""
 
 BUILTINS = frozenset(
@@ -199,7 +203,7 @@ CONTAINERS = frozenset(
 WITHOUT_RESULT = frozenset({"builtins.next", "builtins.getattr", "builtins.min", "builtins.max"})
 
 _EXACT = (
-    "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence}",
+    "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence,transaction}",
     "fastdur.{InterruptSignal,chain,errors,scope}",
     f"builtins.{{{','.join(sorted(BUILTINS))}}}",
     "functools.{partial,wraps()}",
@@ -256,7 +260,7 @@ def _spelled(line: str) -> list[str]:
 
 
 _FASTDUR = re.compile(
-    r"fastdur\.(?:\w+\.)+(?=(?:Chain|interrupt|idempotent|carry|effect_key|execution_id|fence|\w*Signal)\b)"
+    r"fastdur\.(?:\w+\.)+(?=(?:Chain|interrupt|idempotent|carry|effect_key|execution_id|fence|transaction|\w*Signal)\b)"
 )
 _SAME = {
     "requests.sessions.Session": "requests.Session",
@@ -282,23 +286,29 @@ def canonical(dotted: str) -> str:
     return dotted
 
 
-def effect_kind(dotted: str, call: ast.Call) -> Kind | None:
-    """Which kind of effect a call of this name is; None for none."""
+def method_of(dotted: str, call: ast.Call) -> ast.expr | None:
+    """The argument that says which method a request has."""
+    return argument(call, 0, "method") if _BY_METHOD.fullmatch(dotted) else None
+
+
+def effect_kind(dotted: str, call: ast.Call, methods: frozenset[str] = frozenset()) -> Kind | None:
+    """Which kind of effect a call of this name is, as a request with one of these methods; None for none."""
     if _OPENING.fullmatch(dotted):
         return FILE if _writes(dotted, call) else None
-    if is_safe(dotted, call):
+    if is_safe(dotted, call, methods):
         return None
+    if methods and methods <= _SAFE | _SETTING:
+        return SETTING
     for kind, names in _KINDS:
         if names.fullmatch(dotted):
             return kind
     return None
 
 
-def is_safe(dotted: str, call: ast.Call) -> bool:
+def is_safe(dotted: str, call: ast.Call, methods: frozenset[str]) -> bool:
     """Whether a request only asks: its method says so."""
     if _BY_METHOD.fullmatch(dotted):
-        method = argument(call, 0, "method")
-        return isinstance(method, ast.Constant) and str(method.value).upper() in _SAFE
+        return bool(methods) and methods <= _SAFE
     if dotted == "urllib.request.urlopen":
         address = argument(call, 0, "url")
         return argument(call, 1, "data") is None and isinstance(address, ast.Constant | ast.JoinedStr)
@@ -317,10 +327,10 @@ def argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
-def read_kind(dotted: str, call: ast.Call | None) -> str | None:
+def read_kind(dotted: str, call: ast.Call | None, methods: frozenset[str] = frozenset()) -> str | None:
     """What a call of this name reads that may be different the next time; None for nothing of the kind."""
     if call is not None:
-        if is_safe(dotted, call):
+        if is_safe(dotted, call, methods):
             return "the network"
         if any(names.fullmatch(dotted) and len(call.args) <= most for most, names in enumerate(_WITH_ARGUMENT)):
             return "the clock"
@@ -337,6 +347,11 @@ _STATEMENT = re.compile(
 )
 _UPSERT = re.compile(r"ON\s+CONFLICT|ON\s+DUPLICATE|\bOR\s+(?:IGNORE|REPLACE)\b|IF\s+(?:NOT\s+)?EXISTS", re.IGNORECASE)
 EXECUTES = frozenset({"execute", "executemany", "executescript", "execute_async"})
+
+
+def is_statement(text: str) -> bool:
+    """Whether a text is a statement that changes something."""
+    return _STATEMENT.match(text) is not None
 
 
 def sql_kind(text: str) -> Kind | None:

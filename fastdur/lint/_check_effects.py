@@ -9,6 +9,7 @@ from fastdur.lint import _catalogue as catalogue
 from fastdur.lint import _check_nodes as nodes
 from fastdur.lint._findings import Finding
 from fastdur.lint._graph import Root, place
+from fastdur.lint._libraries import INSERT
 from fastdur.lint._values import Assigned, Class, Instance, Name, Opaque, Parameter
 from fastdur.lint._walk import said, visits
 
@@ -28,6 +29,7 @@ def check(graph: Graph) -> Iterator[Finding]:
         root = Root(effect.of, "effect", f"effect {name!r}")
         yield from nodes.in_effect(graph, root)
         yield from _asking(graph, root)
+        yield from _in_transaction(graph, root, options)
         yield from _named(effect, options, root)
         yield from _provider(graph, root, options)
         yield from _result(graph, effect, root)
@@ -63,6 +65,28 @@ def _asking(graph: Graph, root: Root) -> Iterator[Finding]:
                 way = visit.to(site.call, "interrupt")
                 text = f"{root.label} asks with interrupt(), which only a node may.{said(way)}"
                 yield Finding(visit.at(site.call), "FDL05", text, way)
+
+
+def _in_transaction(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterator[Finding]:
+    """Effects inside a transactional one, and `transaction()` outside of all of them."""
+    transactional = _is_transactional(options)
+    for visit in visits(graph, root):
+        for site in graph.sites(visit.function, visit.env):
+            way = visit.to(site.call, "")
+            if transactional and site.effects:
+                text = (
+                    f"{root.label} is transactional and calls {site.effects[0].of.name}(), another effect.{said(way)}"
+                )
+                yield Finding(visit.at(site.call), "FDL05", text, way)
+            if not transactional and "fastdur.transaction" in site.names:
+                text = f"{root.label} asks for transaction() and is not transactional.{said(way)}"
+                yield Finding(visit.at(site.call), "FDL05", text, way)
+
+
+def _is_transactional(options: dict[str, ast.expr]) -> bool:
+    """Whether it is, or may be: what is worked out counts as yes."""
+    given = options.get("transactional")
+    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
 
 def _changing(graph: Graph, root: Root) -> Iterator[Finding]:
@@ -114,22 +138,24 @@ def _head(function: Function) -> ast.AST:
 # -- the provider ------------------------------------------------------------------------------------------------------
 
 
+_KEYS = {"fastdur.effect_key", "fastdur.execution_id", "fastdur.fence"}
 _TOLD = ("idempot", "clienttoken", "client_token", "request_id", "requestid", "deduplication", "dedup")
 
 
 def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterator[Finding]:
     """A provider that cannot tell a repeat from a second call, where nobody has said what is to become of one."""
-    if "on_unknown" in options or "transactional" in options:
+    if "on_unknown" in options:
         return
+    recorded = (INSERT,) if _is_transactional(options) else ()
     found: list[Finding] = []
     for visit in visits(graph, root):
-        if visit.anchor is None and _tells(visit.function):
+        if visit.function.module is root.function.module and _tells(visit.function):
             return
         for site in graph.sites(visit.function, visit.env):
-            if catalogue.ASKING_RUN & set(site.names):
+            if _KEYS & set(site.names):
                 return
             kind = nodes.kind_of(graph, site)
-            if kind is not None and kind[0].repeats:
+            if kind is not None and kind[0].repeats and kind[0] not in recorded:
                 way = visit.to(site.call, kind[1])
                 text = f"{root.label} {kind[0].does} ({kind[1]}) without effect_key(): after a crash, again."
                 found.append(Finding(visit.at(site.call), "FDL10", text + said(way), way))
@@ -138,8 +164,7 @@ def _provider(graph: Graph, root: Root, options: dict[str, ast.expr]) -> Iterato
 
 def _tells(function: Function) -> bool:
     """Whether a function hands over a key of its own making: its words say so."""
-    body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    for node in (part for top in (*function.parameters(), *body) for part in ast.walk(top)):
+    for node in (part for top in (*function.parameters(), *function.body) for part in ast.walk(top)):
         match node:
             case ast.Constant(value=str(text)) | ast.Name(id=text) | ast.keyword(arg=str(text)) | ast.arg(arg=text):
                 if any(word in text.lower().replace("-", "_") for word in _TOLD):
@@ -279,7 +304,7 @@ def _closed_over(graph: Graph, effect: Effect, root: Root) -> Iterator[Finding]:
     function = effect.of
     if function.outer not in graph.running:
         return
-    for node in ast.walk(function.node):
+    for node in (part for top in function.body for part in ast.walk(top)):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         home = function.scope.home_of(node.id)

@@ -10,7 +10,7 @@ from fastdur.lint._findings import Finding
 from fastdur.lint._graph import effect_of
 from fastdur.lint._libraries import DECLARED
 from fastdur.lint._order import own_nodes
-from fastdur.lint._values import Assigned, Carried, Function
+from fastdur.lint._values import Assigned, Carried, Function, Parameter, Text
 from fastdur.lint._walk import is_followed, said, visits
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ def kind_of(graph: Graph, site: Site) -> tuple[Kind, str] | None:
     if declared is not None:
         return DECLARED, declared
     for name in site.names:
-        kind = catalogue.effect_kind(name, site.call)
+        kind = catalogue.effect_kind(name, site.call, graph.methods(site, name))
         if kind is not None:
             return kind, pretty(name)
     if isinstance(site.call.func, ast.Attribute) and site.call.func.attr in catalogue.EXECUTES and site.call.args:
-        for text in _texts(site.call.args[0], site.scope):
+        statement = site.call.args[0]
+        followed = graph.evaluator.values(statement, site.scope, site.env)
+        texts = sorted(each.text for each in followed if isinstance(each, Text))
+        for text in texts or _texts(statement, site.scope):
             kind = catalogue.sql_kind(text)
             if kind is not None:
                 return kind, f".{site.call.func.attr}({' '.join(text.split()[:3])} ...)"
@@ -107,7 +110,7 @@ def _effects(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
 
 def _reads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
     for name in site.names:
-        what = catalogue.read_kind(name, site.call)
+        what = catalogue.read_kind(name, site.call, graph.methods(site, name))
         if what is None or _only_logged(site.call, site.scope) or _is_own_dice(graph.evaluator, name, site):
             continue
         way = visit.to(site.call, pretty(name))
@@ -163,9 +166,10 @@ def _misplaced(visit: Visit, site: Site) -> Iterator[Finding]:
     if "fastdur.interrupt" in site.names and visit.root.kind in ("route", "input"):
         text = f"{visit.root.label} asks with interrupt(), which only a node may.{said(way)}"
         yield Finding(visit.at(site.call), "FDL05", text, way)
-    if "fastdur.effect_key" in site.names:
-        text = f"{visit.root.label} asks for effect_key() outside of an effect.{said(way)}"
-        yield Finding(visit.at(site.call), "FDL05", text, way)
+    for name, place in (("effect_key", "an effect"), ("transaction", "a transactional effect")):
+        if f"fastdur.{name}" in site.names:
+            text = f"{visit.root.label} asks for {name}() outside of {place}.{said(way)}"
+            yield Finding(visit.at(site.call), "FDL05", text, way)
 
 
 # -- threads and tasks -------------------------------------------------------------------------------------------------
@@ -180,18 +184,27 @@ def threads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
     if in_thread is None and in_process is None:
         return
     for value in (*site.call.args, *(keyword.value for keyword in site.call.keywords)):
-        lost = _lost(graph, value, site.scope, carried=in_process is None)
+        lost = _lost(graph, value, site, carried=in_process is None)
         if lost:
             where = pretty(in_process or in_thread or "")
             kind = "another process" if in_process else "a thread"
             way = visit.to(site.call, where)
             text = f"{visit.root.label} hands {lost} to {kind} ({where}) that does not know the run.{said(way)}"
-            yield Finding(visit.at(site.call), "FDL14", text, way)
+            given = isinstance(value, ast.Name) and _is_parameter(visit, value, site.scope)
+            yield Finding(visit.way[-1].place if given else visit.at(site.call), "FDL14", text, way)
 
 
-def _lost(graph: Graph, value: ast.expr, scope: Scope, *, carried: bool) -> str:
+def _is_parameter(visit: Visit, name: ast.Name, scope: Scope) -> bool:
+    """Whether the function was handed what the name stands for: then whoever handed it over is to blame."""
+    home = scope.home_of(name.id)
+    bindings = home.names.get(name.id, ()) if home is not None else ()
+    handed = any(isinstance(each, Parameter) and each.of is visit.function for each in bindings)
+    return handed and visit.anchor is None and len(visit.way) > 1
+
+
+def _lost(graph: Graph, value: ast.expr, site: Site, *, carried: bool) -> str:
     """The name of a function that needs its run and would not know it."""
-    for each in graph.evaluator.values(value, scope):
+    for each in graph.evaluator.values(value, site.scope, site.env):
         if isinstance(each, Carried) and carried:
             continue
         target = graph.evaluator.target(each)

@@ -30,8 +30,7 @@ def check(graph: Graph) -> Iterator[Finding]:
 
 def _in_function(graph: Graph, function: Function) -> Iterator[Finding]:
     sites = {site.call: site for site in graph.sites(function)}
-    body = [function.node.body] if isinstance(function.node, ast.Lambda) else function.node.body
-    for node in (part for top in body for part in own_nodes(top)):
+    for node in (part for top in function.body for part in own_nodes(top)):
         match node:
             case ast.Try() | ast.TryStar():
                 yield from _tried(graph, function, node, _asked(graph, sites, node.body))

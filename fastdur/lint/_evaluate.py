@@ -32,6 +32,7 @@ from fastdur.lint._values import (
     Name,
     Parameter,
     Scope,
+    Text,
     Value,
     Values,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _DEEPEST = 120
 
 _MOST_ENVS = 16
-_CALLED = Function | Effect | Bound | Carried | Items
+_CALLED = Function | Effect | Bound | Carried | Items | Text
 
 
 class Evaluator:
@@ -121,7 +122,7 @@ class Evaluator:
         return [(name, values) for name, values in given if values]
 
     def env(self, call: ast.Call, scope: Scope, function: Function, skipped: int, env: Env) -> Env:
-        """The functions that this very call hands over, to look into the called one with.
+        """The functions and methods that this very call hands over, to look into the called one with.
 
         None where it hands over none, and where a function is called with too many different ones: then it is looked at
         once for all its callers.
@@ -154,7 +155,7 @@ class Evaluator:
             self._depth -= 1
         return self._memo[key]
 
-    def _evaluate(  # noqa: C901, PLR0911 - one case for each kind of expression
+    def _evaluate(  # noqa: C901, PLR0911, PLR0912 - one case for each kind of expression
         self, expression: ast.expr, scope: Scope, env: Env
     ) -> Values:
         match expression:
@@ -166,6 +167,8 @@ class Evaluator:
                 return union(
                     self._result(callee, expression, scope, env) for callee in self.values(expression.func, scope, env)
                 )
+            case ast.Constant(value=str(text)) if text.upper() in catalogue.METHODS or catalogue.is_statement(text):
+                return frozenset({Text(text)})
             case ast.Lambda():
                 return frozenset({scope.module.defined[expression]})
             case ast.Await(value=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
@@ -302,7 +305,7 @@ class Evaluator:
                 return self._of_class(value, attr)
             case Instance(of=cls):
                 return self._of_instance(cls, attr)
-            case Items():
+            case Items() | Text():
                 return frozenset({value})
             case Effect() | Bound(of=Effect()) if attr == "plain":
                 return NOTHING  # unrecorded on purpose
@@ -358,6 +361,8 @@ class Evaluator:
                 return frozenset({Instance(callee)})
             case Items(of=held):
                 return held | {callee}
+            case Text():
+                return frozenset({callee})
             case _:
                 pass
         target = self.target(callee)

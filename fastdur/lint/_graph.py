@@ -20,6 +20,7 @@ from fastdur.lint._values import (
     Module,
     Name,
     Scope,
+    Text,
     Value,
     Values,
 )
@@ -53,6 +54,7 @@ class Site:
     """What it calls outside of the linted files."""
     functions: list[tuple[Function, Env]]
     effects: list[Effect]
+    env: Env
 
 
 class Graph:
@@ -74,6 +76,7 @@ class Graph:
         self.roots = self._find_roots()
         self.running = self._running()
         """The functions that may run inside a node, outside of every effect."""
+        self._recorded = self._in_effects()
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class Graph:
         return self._sites[key]
 
     def _site(self, call: ast.Call, scope: Scope, env: Env) -> Site:
-        site = Site(call, scope, [], [], [])
+        site = Site(call, scope, [], [], [], env)
         callees = self.evaluator.values(call.func, scope, env)
         for callee in sorted(callees, key=_order_of):
             if isinstance(callee, Name):
@@ -207,6 +210,12 @@ class Graph:
             if self._extra_effects.fullmatch(name):
                 return name
         return None
+
+    def methods(self, site: Site, dotted: str) -> frozenset[str]:
+        """The methods that a request may have, as far as they are written down."""
+        said = catalogue.method_of(dotted, site.call)
+        values = NOTHING if said is None else self.evaluator.values(said, site.scope, site.env)
+        return frozenset(value.text.upper() for value in values if isinstance(value, Text))
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -250,8 +259,22 @@ class Graph:
         return self._needs[function]
 
     def _running(self) -> set[Function]:
+        return self._reached([root.function for root in self.roots])
+
+    def _in_effects(self) -> dict[Function, set[Function]]:
+        """The functions that effects call, with the bodies of those effects."""
+        found: dict[Function, set[Function]] = {}
+        for effect in self.effects:
+            for function in self._reached([effect.of]):
+                found.setdefault(function, set()).add(effect.of)
+        return found
+
+    def is_shared(self, function: Function, root: Root) -> bool:
+        """Whether an effect calls the function too, beside the root: then it is not to blame for what it does."""
+        return bool(self._recorded.get(function, set()) - {root.function})
+
+    def _reached(self, ahead: list[Function]) -> set[Function]:
         reached: set[Function] = set()
-        ahead = [root.function for root in self.roots]
         while ahead:
             function = ahead.pop()
             if function not in reached:

@@ -120,11 +120,12 @@ def review(state):
 _rule(
     "FDL05",
     "call-in-the-wrong-place",
-    "interrupt() or effect_key() where it is refused",
-    "ask in a node, before or after the effect; ask for effect_key() inside the body of an effect",
+    "A question, a key or a transaction where it is refused",
+    "ask in a node, before or after the effect; take effect_key() and transaction() in the body of their effect",
     """A question inside an effect, its key_fn, a when= or an input= could not be answered without repeating or skipping
     what stands around it, so it is refused with InterruptNotAllowed. effect_key() belongs to one effect, so in a node
-    it raises ScopeError. The run fails there each time it gets that far.""",
+    it raises ScopeError, and so does transaction() outside of a transactional effect. Inside one another effect would
+    be committed apart: InTransaction. The run fails there each time it gets that far.""",
     """
 @idempotent(name="charge")
 def charge(amount):

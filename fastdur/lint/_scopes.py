@@ -162,11 +162,15 @@ class _Builder(ast.NodeVisitor):
                     self.target(one, value, item=True)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute), _:
                 self.visit(target)
-                owner = self.scope.function.owner
-                if owner is not None and name in _first_parameter(self.scope.function):
-                    owner.attributes.setdefault(attribute, []).append(Assigned(value, self.scope, item))
+                self.attribute(name, attribute, Assigned(value, self.scope, item))
             case _:
                 self.visit(target)
+
+    def attribute(self, name: str, attribute: str, binding: Binding) -> None:
+        """`name.attribute` is given a value: it is kept where `name` is the object of a method."""
+        owner = self.scope.function.owner
+        if owner is not None and name in _first_parameter(self.scope.function):
+            owner.attributes.setdefault(attribute, []).append(binding)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
@@ -177,8 +181,13 @@ class _Builder(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
             self.target(node.target, node.value)
-        if isinstance(node.target, ast.Name):
-            self.bind(node.target.id, Annotated(node.annotation, self.scope))
+        match node.target:
+            case ast.Name(id=name):
+                self.bind(name, Annotated(node.annotation, self.scope))
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+                self.attribute(name, attribute, Annotated(node.annotation, self.scope))
+            case _:
+                pass
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)

@@ -48,6 +48,11 @@ class Function:
         assert self.scope.parent is not None
         return self.scope.parent.function
 
+    @property
+    def body(self) -> list[ast.stmt] | list[ast.expr]:
+        """What runs when it is called; decorators and defaults have run before."""
+        return [self.node.body] if isinstance(self.node, ast.Lambda) else self.node.body
+
     def parameters(self) -> list[ast.arg]:
         """Its parameters in order, without `*args` and `**kwargs`."""
         assert not isinstance(self.node, ast.Module), "a module is never called"
@@ -102,6 +107,13 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A text that is followed because it decides what a call does: the method of a request, a statement of SQL."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A container, with what may be in it."""
 
@@ -126,7 +138,7 @@ class Module:
     defined: dict[ast.AST, Function] = field(default_factory=dict["ast.AST", Function])
 
 
-Value = Name | Function | Class | Instance | Bound | Effect | Carried | Items | Module
+Value = Name | Function | Class | Instance | Bound | Effect | Carried | Items | Module | Text
 Values = frozenset[Value]
 NOTHING: Values = frozenset()
 

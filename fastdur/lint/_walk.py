@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Visit:
     """A function on the way from a root.
 
-    A finding stands in the file of the root, at the last call of the way that is in it: what other files do may be
-    right for others.
+    A finding stands in the file of the root, at the last call of the way before it leads into another file or into a
+    function that an effect calls too: what those do may be right for others.
     """
 
     root: Root
@@ -31,7 +31,7 @@ class Visit:
     later: bool
     """Whether a question may come after this function has returned, in the same pass."""
     anchor: Place | None
-    """Where the way has left the file of the root; None where it has not."""
+    """Where the way has left what only the root is to blame for; None where it has not."""
     way: tuple[Step, ...]
 
     def at(self, node: ast.AST) -> Place:
@@ -60,7 +60,7 @@ def visits(graph: Graph, root: Root) -> Iterator[Visit]:
         for site in graph.sites(visit.function, visit.env):
             later = visit.later or site.call in followed
             for function, env in site.functions:
-                inside = visit.anchor is None and function.module is home
+                inside = visit.anchor is None and function.module is home and not graph.is_shared(function, root)
                 anchor = None if inside else visit.at(site.call)
                 ahead.append(Visit(root, function, env, later, anchor, visit.to(site.call, function.name)))
 

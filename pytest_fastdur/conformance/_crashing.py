@@ -102,3 +102,13 @@ class Crashing(Group):
     def test_crash_11_the_end_of_an_effect_is_whole_or_absent(self, bench: Bench) -> None:
         """The end of an effect whose process is killed inside `put_idempotent` is stored whole or not at all, and can be sent again."""
         self._killed_in(bench, "put_idempotent")
+
+    @clause(*_NEEDS)
+    def test_crash_12_a_branch_is_whole_or_absent(self, bench: Bench) -> None:
+        """A start with an origin whose process is killed inside it is stored whole, with the records it inherits, or not at all."""
+        self._killed_in(bench, "start_execution with an origin")
+
+    @clause(*_NEEDS, "retention")
+    def test_crash_13_a_delete_leaves_all_or_nothing(self, bench: Bench) -> None:
+        """A delete whose process is killed inside `delete_execution` leaves the run whole or nothing of it, and can be sent again."""
+        self._killed_in(bench, "delete_execution")

@@ -41,6 +41,15 @@ def _start(_: Checkpointer, name: str) -> Prepared:
     return lambda store: _claimed(start(store, name))
 
 
+def _fork(store: Checkpointer, name: str) -> Prepared:
+    source = start(store, f"{name} source")
+    store.begin_idempotent(source, effect())
+    store.put_idempotent(source, effect(status="done", result={"paid": 1}))
+    first = replace(row(replace(source, execution_id=name, seq=0), step_type="fork_origin"), checkpoint_id="0f")
+    fields: dict[str, Any] = {"parent_id": "source", "origin": first, "recorded": True, "effects_of": source.run}
+    return lambda store: _claimed(start(store, name, **fields))
+
+
 def _claim(store: Checkpointer, name: str) -> Prepared:
     start(store, name)
     seen = head(store, name)
@@ -79,6 +88,14 @@ def _release(store: Checkpointer, name: str) -> Prepared:
     return lambda store: store.release(claim)
 
 
+def _delete(store: Checkpointer, name: str) -> Prepared:
+    claim = start(store, name)
+    store.begin_idempotent(claim, effect())
+    store.record_interrupt(claim, pause(claim), [question(claim)], "paused")
+    seen = [head(store, name)]
+    return lambda store: store.delete_execution(seen)
+
+
 def _put(store: Checkpointer, name: str) -> Prepared:
     claim = start(store, name)
     for key in ("a", "b"):
@@ -107,6 +124,8 @@ def _end(store: Checkpointer, name: str) -> Prepared:
 
 WRITES: Final[Mapping[str, Callable[[Checkpointer, str], Prepared]]] = {
     "start_execution": _start,
+    "start_execution with an origin": _fork,
+    "delete_execution": _delete,
     "claim_execution": _bare_claim,
     "claim_execution with a row": _claim,
     "delete_pending_interrupt_atomic": _answer,

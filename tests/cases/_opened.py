@@ -46,5 +46,11 @@ def on_files(test):
     return test
 
 
+def on_a_server(test):
+    """For what the same test on files, with more parameters, stands beside."""
+    test.backends = ("postgres",)
+    return test
+
+
 def _note(folder):
     return Path(folder) / NOTE

@@ -334,3 +334,10 @@ def calling(world, store):
 def called(world, store):
     """The run that the node of `calling` starts, by itself."""
     return line(world, store, "child", x={"pays": True}, y={"asks": ("child?",)})
+
+
+def paying_inside(world, store):
+    """A chain in a chain: the inner one pays and then asks."""
+    inner = line(world, store, "inner", x={"pays": True}, y={"asks": ("ok?",)})
+    outer = Chain("outer", checkpointer=store).add_node("o", world.step("o", pays=True)).add_node("in", inner)
+    return outer.add_node("end", world.step("end", pays=True)).connect("o", "in").connect("in", "end")

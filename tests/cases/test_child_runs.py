@@ -10,8 +10,10 @@ from fastdur import (
     Chain,
     Resume,
     RunExists,
+    RunInProgress,
     SimulatedCrash,
     SQLiteCheckpointer,
+    StaleRun,
     StoreUnavailable,
     idempotent,
     interrupt,
@@ -235,3 +237,55 @@ def test_children_of_an_async_node_are_found_again_too(store):
         asyncio.run(parent.aexecute({}, "p"))
     assert asyncio.run(parent.aresume("p")).final_state == {"child": "p/call#1/child"}
     assert len(store.list_executions(runner="child")) == 1
+
+
+def test_a_parent_whose_child_others_work_on_is_not_failed_by_that(store):
+    """Wrong: two workers recover parent and child, and the parent is marked as failed with the owner of its child."""
+    child = Chain("child", checkpointer=store).add_node("work", lambda _: {"n": 1})
+    parent = Chain("parent", checkpointer=store).add_node("call", lambda _: {"got": child.execute().final_state["n"]})
+
+    def die(boundary):
+        if (boundary.when, boundary.name) == ("before", "node work"):
+            raise SimulatedCrash
+
+    with observe(die, store), pytest.raises(SimulatedCrash):
+        parent.execute({}, "p")
+    (head,) = [head for head in store.list_executions() if head.parent_id == "p"]
+    claim = store.claim_execution(head, "t", "another:machine:7:1")
+    before = store.list("p")
+    (came,) = parent.recover()
+    assert isinstance(came.error, RunInProgress)
+    assert (store.get_execution("p").status, store.list("p")) == ("running", before)
+    store.release(claim)
+    assert [each.result.final_state for each in parent.recover()] == [{"got": 1}]
+
+
+def test_a_parent_whose_child_is_taken_over_at_work_is_not_failed_by_that(store):
+    claims = []
+
+    def work(_):
+        (head,) = [head for head in store.list_executions() if head.parent_id == "p"]
+        if not claims:
+            claims.append(store.claim_execution(head, "t", "another:machine:7:1"))
+        return {"n": 1}
+
+    child = Chain("child", checkpointer=store).add_node("work", work)
+    parent = Chain("parent", checkpointer=store).add_node("call", lambda _: {"got": child.execute().final_state["n"]})
+    with pytest.raises(StaleRun):
+        parent.execute({}, "p")
+    assert (store.get_execution("p").status, store.list("p")) == ("running", [])
+    store.release(claims[0])
+    assert parent.resume("p").final_state == {"got": 1}
+
+
+def test_a_run_of_others_that_a_node_resumes_is_its_own_affair(store):
+    other = Chain("other", checkpointer=store).add_node("ask", lambda _: interrupt("ok?") and None)
+    other.execute({}, "o")
+
+    def call(_):
+        store.claim_execution(store.get_execution("o"), "t", "another:machine:7:1")
+        with pytest.raises(RunInProgress):
+            other.resume("o", Resume(approved=True))
+        return {"went": "on"}
+
+    assert Chain("c", checkpointer=store).add_node("call", call).execute().output == {"went": "on"}

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from fastdur import Chain, Resume, RunNotFound, SQLiteCheckpointer, StoreCorrupt, interrupt
+from fastdur import Chain, Resume, RunNotFound, SQLiteCheckpointer, StoreCorrupt, StoreUnavailable, interrupt
 
 
 @pytest.fixture
@@ -101,3 +101,37 @@ def test_a_file_that_was_put_in_the_place_of_another_is_the_one_that_is_read(tmp
         remove(tmp_path / name)
     assert old.list_executions() == []
     old.close()
+
+
+def test_a_directory_that_became_a_file_is_told_like_a_file_that_is_gone(tmp_path):
+    """Wrong: the system's own exception, after the step was committed."""
+    place = tmp_path / "there"
+    place.mkdir()
+    store = SQLiteCheckpointer(place / "s.db")
+
+    def take_away(_):
+        place.rename(tmp_path / "elsewhere")
+        place.write_text("a file")
+
+    chain = Chain("c", store).add_node("a", take_away)
+    with pytest.raises(StoreCorrupt, match="removed, replaced or emptied"):
+        chain.execute({}, "r")
+    for call in (store.list_executions, lambda: chain.resume("r")):
+        with pytest.raises(StoreUnavailable, match="cannot be"):
+            call()
+    store.close()
+
+
+def test_a_file_of_which_nothing_can_be_told_is_not_taken_for_one_that_is_gone(tmp_path, monkeypatch):
+    store = SQLiteCheckpointer(tmp_path / "s.db")
+    chain = Chain("c", store).add_node("a", lambda _: None)
+    chain.execute()
+
+    def refuse(path):
+        raise PermissionError(path)
+
+    monkeypatch.setattr("fastdur.checkpointers._sqlite_file.os.stat", refuse)
+    assert len(store.list_executions()) == 1
+    assert chain.execute().status == "completed"
+    monkeypatch.undo()
+    store.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastdur import Chain, GraphChanged, Resume, SimulatedCrash, observe
+from fastdur import Chain, GraphChanged, Resume, SimulatedCrash, interrupt, observe
 from tests.cases._server import attempt
 from tests.cases.conftest import RUN
 
@@ -231,3 +231,19 @@ def test_a_fresh_process_whose_code_has_lost_the_paused_node_is_told_so_and_keep
 
 def test_the_error_is_one_of_those_that_say_how_a_run_cannot_be_resumed():
     assert GraphChanged.__mro__[1].__name__ == "ChainResumeError"
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_missing_node_beside_a_nested_chain_that_asks_is_named(store, accept):
+    """Wrong: the machine is asked what is due next in a graph that lacks what is due."""
+    inner = Chain("team").add_node("ask", lambda _: {"ok": interrupt("ok?").approved})
+
+    def build(join):
+        chain = Chain("c", checkpointer=store).add_node("start", lambda _: None).add_node(join, lambda _: None)
+        chain.add_node("team", inner)
+        return chain.connect("start", join).connect("start", "team").connect("team", join)
+
+    build("join").execute({}, RUN)
+    with pytest.raises(GraphChanged, match="'join'"):
+        build("other").resume(RUN, YES, accept_graph=accept)
+    assert build("join").resume(RUN, YES).status == "completed"

@@ -37,20 +37,19 @@ def nothing_of(play, *keys):
 @pytest.mark.case("S59")
 def test_a_deleted_run_leaves_no_row_in_any_table_and_others_are_untouched(play):
     """Wrong: an effect record or a question that stays, or a fork that goes with its source."""
-    play.start("asking_thrice")
-    play.resume(YES)
-    play("fork", RUN, new_execution_id="f")
     play.start("paying_and_asking", run="other")
-    play.start("paying_and_asking")  # refused: it is there
+    play.start("paying_inside")
+    play("fork", RUN, new_execution_id="f", effects="recorded")
     key = play.head().run
+    assert len(play.read("list_idempotent", RUN)) == len(play.read("list_idempotent", "f")) == 2
     before = {run: of_run(play.dump(), run) for run in ("f", "other")}
     assert package(play, "delete_execution", RUN).error is None
     assert play.head() is None
     assert nothing_of(play, key)
     assert {run: of_run(play.dump(), run) for run in ("f", "other")} == before
     assert package(play, "delete_execution", RUN).error == "RunNotFound"
-    play.story = "asking_thrice"
-    assert play.resume(YES, run="f").status == "paused"
+    play.story = "paying_inside"
+    assert play.resume(YES, run="f").error == "EffectForbidden"
 
 
 @pytest.mark.case("S59")

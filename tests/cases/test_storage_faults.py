@@ -20,7 +20,7 @@ from fastdur import (
     observe,
 )
 from tests.cases import _story
-from tests.cases._opened import another
+from tests.cases._opened import another, on_a_server, on_files
 from tests.cases._server import attempt
 from tests.cases._world import World
 from tests.cases.conftest import Play
@@ -131,6 +131,7 @@ def heal(go, run, *, started):
     assert came.error in (None, "AlreadyResumed"), came
 
 
+@on_files
 @pytest.mark.case("S67")
 @pytest.mark.parametrize(
     ("flavour", "lasting"), [("sync", False), ("async", False), ("threads", False), ("sync", True), ("async", True)]
@@ -139,13 +140,29 @@ def heal(go, run, *, started):
 @pytest.mark.parametrize("where", [at_a_boundary, in_the_store])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_whichever_write_fails_no_later_node_starts_and_a_resume_completes_the_run(
-    server, tmp_path, flavour, scenario, where, when, lasting
+    server, stored, flavour, scenario, where, when, lasting
 ):
     """Wrong: the error as the node's failure (a failed marker), as text for the node to catch, a completed result
     behind a write that failed, or a claim that nobody can get past."""
+    each_write_fails(server, stored, flavour, scenario, where, when, lasting)
+
+
+@on_a_server
+@pytest.mark.case("S67")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", [at_a_boundary, in_the_store])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whichever_write_to_a_server_fails_no_later_node_starts_and_a_resume_completes_the_run(
+    server, stored, scenario, where, when
+):
+    """Wrong: as above."""
+    each_write_fails(server, stored, "sync", scenario, where, when, lasting=False)
+
+
+def each_write_fails(server, stored, flavour, scenario, where, when, lasting):
     story, reach = SCENARIOS[scenario]
     in_children = flavour == "sync" and not lasting
-    play, world = Play(server, tmp_path, flavour), World(tmp_path, flavour)
+    play, world = Play(server, stored, flavour), World(stored, flavour)
     play.story = story
     with play.store(durability="normal") as store:
         chain = play.here(store)

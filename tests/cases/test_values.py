@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
-from fastdur import Chain, NotStorable, Resume, _registry, decide, idempotent, interrupt, result, storable
+from fastdur import (
+    Chain,
+    NotStorable,
+    Resume,
+    SimulatedCrash,
+    _registry,
+    decide,
+    idempotent,
+    interrupt,
+    result,
+    storable,
+)
 from tests.cases import _values
 from tests.cases.conftest import RUN
 
@@ -199,3 +211,37 @@ def test_a_name_that_a_store_would_not_give_back_is_refused_before_anything_is_s
         with pytest.raises(ValueError, match="surrogates"):
             call()
     assert store.list_executions() == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_process_that_cannot_read_the_state_is_refused_before_anything_is_taken(store, answered):
+    """Wrong: the answer and the claim are gone when the class turns out to be unknown, and tries run out by it."""
+    step = {"die": True}
+
+    def ask(state):
+        if answered:
+            assert interrupt("ok?", state["order"]).context == Order(7)
+        elif step.pop("die", None):
+            raise SimulatedCrash
+        return {"id": state["order"].id}
+
+    chain = Chain("c", checkpointer=store).add_node("ask", ask)
+    with nullcontext() if answered else pytest.raises(SimulatedCrash):
+        chain.execute({"order": Order(7)}, RUN)
+    before = dump_of(store)
+    known = _registry._BY_NAME.pop("shop.Order"), _registry._BY_CLASS.pop(Order)
+    try:
+        for _ in range(5):
+            with pytest.raises(NotStorable, match=r"shop\.Order.*not registered"):
+                chain.resume(RUN, *([YES] if answered else []))
+            came = chain.recover()
+            assert [type(each.error) for each in came] == ([] if answered else [NotStorable])
+    finally:
+        _registry._BY_NAME["shop.Order"], _registry._BY_CLASS[Order] = known
+    assert dump_of(store) == before
+    assert chain.resume(RUN, *([YES] if answered else [])).output == {"id": 7}
+
+
+def dump_of(store):
+    head = store.get_execution(RUN)
+    return head.seq, head.epoch, head.attempts, head.status, store.list(RUN), store.list_pending_interrupts()

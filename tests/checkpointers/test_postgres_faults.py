@@ -251,6 +251,101 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_comes_back_with_all_that
         server.remove()
 
 
+def test_eight_threads_whose_server_is_killed_and_comes_back_lose_nothing_and_soon_go_on():
+    """Wrong: connections that are found dead one by one, a pool that waits twice as long after each try in vain."""
+    server = start_for(os.getpid())
+    try:
+        with closing(PostgresCheckpointer(server.dsn, min_pool_size=4, max_pool_size=8)) as store:
+            claims = [start(store, f"r{n}") for n in range(8)]
+            together, looking = threading.Barrier(9), threading.Lock()
+            late = []
+
+            def waiting(_):
+                with looking:
+                    if server.up:
+                        late.append(1)
+                    else:
+                        server.start()
+
+            store._waiting = waiting
+
+            def work(claim):
+                for half in range(2):
+                    for _ in range(5):
+                        store.put(claim, row(claim), "running")
+                    if half == 0:
+                        together.wait()
+                        together.wait()
+
+            threads = [threading.Thread(target=work, args=(claim,)) for claim in claims]
+            for thread in threads:
+                thread.start()
+            together.wait()
+            server.kill()
+            together.wait()
+            for thread in threads:
+                thread.join()
+            assert [[each.seq for each in store.list(f"r{n}")] for n in range(8)] == [list(range(1, 11))] * 8
+            assert len(late) <= 3 * 8
+    finally:
+        server.remove()
+
+
+def test_who_waits_for_one_more_connection_gets_it_as_soon_as_the_server_gives_one(fastdur_postgres, wire, monkeypatch):
+    """Wrong: a pool that after tries in vain does not ask for longer and longer."""
+    monkeypatch.setattr(postgres, "_FOR_A_CONNECTION", 0.05)
+    with fastdur_postgres.schemas() as fresh, closing(PostgresCheckpointer(wire.dsn, fresh(), 1, 1)) as store:
+        claim = start(store)
+        wire.stop_listening()
+        store._kept.pool.resize(1, 2)  # else it might have made the second one ahead of time
+        wire.arm("hold", "UPDATE")
+        first = threading.Thread(target=lambda: store.put(claim, row(claim), "running"))
+        first.start()
+        wire.held.wait()
+        tries = []
+        monkeypatch.setattr(store, "_waiting", lambda number: (tries.append(number), number == 3 and wire.listen()))
+        try:
+            assert head(store).status == "running"
+            assert first.is_alive()
+            assert len(tries) <= 5
+        finally:
+            wire.release()
+            first.join()
+
+
+@pytest.mark.case("S65")
+def test_of_many_writes_at_once_the_one_that_the_server_refuses_leaves_nothing_and_the_others_are_whole(
+    postgres_checkpointer,
+):
+    """Wrong: a row without its question, or somebody else's write that goes down with it."""
+    store = postgres_checkpointer
+    claims = [start(store, f"r{n}") for n in range(8)]
+    together, came = threading.Barrier(8), {}
+
+    def work(number, claim):
+        asked = row(claim, step_type="hitl_pause", status="interrupted", node_index=1 << 70 if number == 3 else 1)
+        store.begin_idempotent(claim, effect())
+        together.wait()
+        try:
+            store.record_interrupt(
+                claim, asked, [question(claim, "a#1/1"), question(claim, "a#1/2")], "paused", keep=True
+            )
+        except OverflowError:
+            came[number] = "refused"
+        store.put_idempotent(claim, effect(status="done"))
+
+    threads = [threading.Thread(target=work, args=pair) for pair in enumerate(claims)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert came == {3: "refused"}
+    for number in range(8):
+        stored = len(store.list(f"r{number}")), len(store.list_pending_interrupts(f"r{number}"))
+        assert stored == ((0, 0) if number == 3 else (1, 2))
+        assert [each.status for each in store.list_idempotent(f"r{number}")] == ["done"]
+
+
 def made(code, text="told"):
     """A driver's error as the server sends it."""
     return psycopg.errors.lookup(code)(text)

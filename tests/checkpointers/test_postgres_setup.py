@@ -196,14 +196,36 @@ def test_what_is_no_whole_store_is_said_to_be_damaged(dsn, admin, nothing, damag
         start(store)
 
 
-def test_tables_of_something_else_in_the_schema_are_left_alone(dsn, admin, nothing):
+def test_who_comes_second_in_setting_up_takes_what_the_first_has_made(dsn, admin, nothing, monkeypatch):
+    """Wrong: tables that somebody else has made in between are taken for tables of something else."""
     admin.execute(f"CREATE SCHEMA {nothing}")
-    admin.execute(f"CREATE TABLE {nothing}.executions (theirs TEXT)")
+    with closing(PostgresCheckpointer(dsn, nothing)) as first, closing(PostgresCheckpointer(dsn, nothing)) as second:
+        upgrade = second._sql.upgrade
+        monkeypatch.setattr(second._sql, "upgrade", lambda version: (first.setup(), upgrade(version))[1])
+        tries = []
+        monkeypatch.setattr(second, "_waiting", tries.append)
+        start(second)
+        assert tries == [1]
+        assert head(first).status == "running"
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    ["TABLE {}.executions (theirs TEXT)", "VIEW {}.starts AS SELECT 1", "TABLE {}.executions_by_status (theirs TEXT)"],
+)
+def test_what_something_else_has_in_the_schema_is_left_alone_and_named_at_once(dsn, admin, nothing, theirs):
+    """Wrong: to wait for a process that sets the schema up and is not there."""
+    admin.execute(f"CREATE SCHEMA {nothing}")
+    admin.execute("CREATE " + theirs.format(nothing))
+    before = tables_in(admin, nothing)
+    name = theirs.split(".")[1].split()[0]
     with closing(PostgresCheckpointer(dsn, nothing)) as store:
-        store.busy_bound = 0.01
-        with pytest.raises(StoreUnavailable, match="tables of something else"):
+        store._waiting = pytest.fail
+        with pytest.raises(
+            StoreCorrupt, match=rf"'{nothing}'.*something else.*\"{name}\" already exists.*another schema"
+        ):
             store.setup()
-    assert tables_in(admin, nothing) == {"executions"}
+    assert tables_in(admin, nothing) == before
 
 
 def test_a_server_that_may_lose_commits_is_refused_unless_that_was_chosen(dsn, admin, nothing, someone):

@@ -377,9 +377,9 @@ def test_every_look_up_uses_an_index(filed):
         sql.effects, sql.head, sql.start_texts,
         *(sql.move(hold, row=True, status=True, asked=True) for hold in ("keep", "drop", "take")),
         sql.pending(one_run=True, limited=False),
-        sql.heads(statuses=3, runner=False, parent=False, limited=False),
-        sql.heads(statuses=5, runner=True, parent=False, limited=True),
-        sql.heads(statuses=0, runner=False, parent=True, limited=False),
+        sql.heads(("running", "paused", "failed"), runner=False, parent=False, limited=False),
+        sql.heads(("completed",), runner=True, parent=False, limited=True),
+        sql.heads((), runner=False, parent=True, limited=False),
         *sql.remove(3).values(),
     ]  # fmt: skip
     found_already = {"SCAN held", "SCAN r"}

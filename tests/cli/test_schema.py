@@ -40,6 +40,13 @@ def test_without_a_role_nothing_is_granted(fastdur_here):
     assert "GRANT" not in said.out
 
 
+def test_an_upgrade_is_printed_for_a_store_of_an_older_schema(fastdur_here):
+    said = fastdur_here("schema", "--postgres", "--upgrade-from", 1)
+    assert said.out.startswith('BEGIN;\nALTER TABLE "fastdur".starts ADD COLUMN recorded')
+    assert "CREATE SCHEMA" not in said.out
+    assert fastdur_here("schema", "--postgres", "--upgrade-from", 99).code == 2
+
+
 def test_no_driver_is_needed(fastdur_apart):
     said = fastdur_apart("schema", "--postgres", PYTHONPROFILEIMPORTTIME="1")
     assert said.code == 0

@@ -1,12 +1,13 @@
-"""What FastAIAgent's own SQLite store promises, held against our clauses. Its failures are the expected result.
+"""What FastAIAgent's own stores, on SQLite and on Postgres, promise, held against our clauses. What fails is expected to.
 
-That store has no owners, heads or fences; here they are kept beside it, so that the clauses of rows, questions and
-effects can be asked at all. Only clauses whose subject is its own are asked.
+Those stores have no owners, heads or fences; here they are kept beside them, so that the clauses of rows, questions and
+effects can be asked at all. Only clauses whose subject is their own are asked.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +39,8 @@ BROKEN = {
     "EFFECT-02": "an effect whose result is None is run again",
     "EFFECT-05": "a second end replaces the first",
 }
+
+BROKEN_ON_POSTGRES = {**BROKEN, "APPEND-01": "its columns of JSON reorder the keys of a state"}
 
 
 class Borrowed:
@@ -198,6 +201,19 @@ class OnFastAIAgent(StoreSuite):
         return Borrowed(SQLiteCheckpointer(str(tmp_path / "local.db")), self.heads)
 
 
+class OnTheirPostgres(OnFastAIAgent):
+    dsn: ClassVar[str]
+    schema: ClassVar = itertools.count()
+    mine: str | None = None
+
+    def make_store(self, tmp_path):
+        from fastaiagent.checkpointers.postgres import PostgresCheckpointer
+
+        self.heads = {} if self.heads is None else self.heads
+        self.mine = self.mine or f"theirs_{next(self.schema)}"
+        return Borrowed(PostgresCheckpointer(self.dsn, schema=self.mine, max_pool_size=4), self.heads)
+
+
 if importlib.util.find_spec("fastaiagent") is not None:
 
     @pytest.mark.sweep
@@ -207,3 +223,14 @@ if importlib.util.find_spec("fastaiagent") is not None:
             warnings.simplefilter("ignore")
             table = run_suite(OnFastAIAgent, tmp_path, clauses=(*HELD, *BROKEN))
         assert set(table.ids("failed")) == set(BROKEN), table.render()
+
+    @pytest.mark.sweep
+    def test_the_store_of_fastaiagent_on_postgres_keeps_these_clauses_and_breaks_those(
+        tmp_path, monkeypatch, fastdur_postgres
+    ):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(OnTheirPostgres, "dsn", fastdur_postgres.dsn, raising=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = run_suite(OnTheirPostgres, tmp_path, clauses=(*HELD, *BROKEN))
+        assert set(table.ids("failed")) == set(BROKEN_ON_POSTGRES), table.render()

@@ -1,7 +1,8 @@
-"""Write the stores of this version: `python -m tests.data.make`, once, when a version that changes them is released.
+"""Write the stores of this version: `python -m tests.data.make`, once, when what is stored has changed.
 
-It makes a folder named after the version, beside those of the versions before, with two files: `sqlite.sql` and
-`postgres.sql`. Each is a whole store as text, with its tables as that version makes them. They are never written again.
+It makes a folder named after the schema (`schema_3`), beside those of the schemas before, with two files: `sqlite.sql`
+and `postgres.sql`. Each is a whole store as text, with its tables as this version makes them. They are never written
+again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from tempfile import TemporaryDirectory
 import psycopg
 from psycopg import sql
 
-from fastdur import PostgresCheckpointer, Resume, SQLiteCheckpointer, __version__, cancel, observe
+from fastdur import PostgresCheckpointer, Resume, SQLiteCheckpointer, cancel, observe
 from fastdur.checkpointers._postgres_sql import ddl
+from fastdur.checkpointers._sql import SCHEMA
 from fastdur.checkpointers._sqlite_file import APPLICATION_ID
 from fastdur.errors import SimulatedCrash
 from pytest_fastdur.databases import TABLES
@@ -87,7 +89,7 @@ def postgres_text(dsn):
 
 
 def main():
-    folder = Path(__file__).with_name(__version__)
+    folder = Path(__file__).with_name(f"schema_{SCHEMA}")
     if folder.exists():
         sys.exit(f"{folder} is there, and what is there is never written again")
     server = start_for(os.getpid())

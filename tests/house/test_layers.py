@@ -19,9 +19,10 @@ ORDER = (
     ("_registry", "_delta"),
     ("_refusals", "_tags"),
     ("_freeze", "_thaw"),
-    ("_fingerprint",),
+    ("_fingerprint", "_promised"),
     ("_codec",),
     ("_live",),
+    ("_own",),
     ("_sealed",),
     ("llm", "llm.messages"),
     # the pure core

@@ -19,7 +19,8 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
     ("fastdur/_invoke.py", "Invocation._acall"): "whatever a node raises is judged",
     ("fastdur/_invoke.py", "run_body"): "whatever an effect raises is its outcome",
     ("fastdur/_invoke.py", "arun_body"): "whatever an effect raises is its outcome",
-    ("fastdur/_functions.py", "said"): "the text of a user's exception is user code",
+    ("fastdur/_failures.py", "_made"): "a class of the user's is asked for an object in a way it may not have foreseen",
+    ("fastdur/_functions.py", "_text_of"): "the text of a user's exception or value is user code",
     ("fastdur/_owner.py", "Calls._renew"): "a store may be anybody's; the other leases must not run out with its own",
     ("fastdur/boundaries.py", "tell"): "an observer is foreign code and must not change the run",
     (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+from contextlib import closing, suppress
 from datetime import timedelta
 
 import pytest
@@ -12,12 +13,14 @@ from fastdur import (
     Chain,
     Resume,
     RunNotFound,
+    SQLiteCheckpointer,
     cancel,
     delete_execution,
     interrupt,
     prune,
 )
 from pytest_fastdur.backends import Files, Schemas
+from pytest_fastdur.retention import assert_prune_safe
 from pytest_fastdur.sweep import Story, explore
 from tests.plugin import stories
 
@@ -168,3 +171,74 @@ def test_a_row_of_another_run_that_is_rewritten_is_seen(ledger):
 
     report = explore(Story("rewrites", build, before=before), backend=Files())
     assert "REWRITTEN: the rows of run 'source'" in report.stopped
+
+
+def test_the_fixture_sweeps_a_fork(crash_sweep, ledger):
+    story = forks(ledger, "paused")
+    report = crash_sweep(
+        story.build, answers=story.answers, before=story.before, enter=story.enter, effects={}, name="a fork"
+    )
+    assert ("start", "fork") in report.rows
+
+
+# -- a retention job ---------------------------------------------------------------------------------------------------
+
+
+def some(store):
+    """A run that waits inside a node's run, one that failed, one that is done."""
+    chain = refund_plain(store)
+    for name in ("waits", "failed", "done"):
+        chain.execute({"n": 1}, name)
+    chain.resume("done", ANSWER)
+    with suppress(OSError):
+        chain.resume("failed", Resume(approved=False))
+
+
+def refund_plain(store):
+    def last(state):
+        if not state["ok"]:
+            raise OSError
+        return {"paid": stories.idempotent(name="pay")(lambda: 1)()}
+
+    chain = Chain("plain", store).add_node("pay", lambda state: {"p": stories.idempotent(name="one")(lambda: 1)()})
+    chain.add_node("ask", lambda state: {"ok": interrupt("ok?").approved}).add_node("last", last)
+    return chain.connect("pay", "ask").connect("ask", "last")
+
+
+def statement(text):
+    def job(store):
+        with store._turns:
+            store._kept.writer.execute(text)
+
+    return job
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (lambda store: delete_execution("waits", store), "'waits' (paused) is gone"),
+        (lambda store: prune(timedelta(0), store, failed=timedelta(0)), "'failed' (failed) is gone"),
+        (statement("DELETE FROM checkpoints WHERE id >> 32 = 1 AND id % 2 = 0"), "'waits' (paused) has lost rows"),
+        (statement("DELETE FROM idempotency_cache WHERE run = 1"), "'waits' (paused) has lost effect records"),
+        (statement("DELETE FROM pending_interrupts"), "'waits' (paused) has lost questions"),
+        (
+            statement("UPDATE executions SET parent_id = 'x', parent_address = 'n#1' WHERE execution_id = 'done'"),
+            "'done' (completed) was left behind by its parent 'x'",
+        ),
+    ],
+    ids=["paused", "failed", "rows", "records", "questions", "child"],
+)
+def test_a_job_that_touches_what_can_go_on_is_told_what(tmp_path, job, told):
+    with closing(SQLiteCheckpointer(tmp_path / "runs.db")) as store:
+        some(store)
+        with pytest.raises(AssertionError, match=re.escape(told)), assert_prune_safe(store):
+            job(store)
+
+
+def test_a_job_that_touches_nothing_of_them_passes_and_runs_may_go_on_meanwhile(tmp_path):
+    with closing(SQLiteCheckpointer(tmp_path / "runs.db")) as store:
+        some(store)
+        with assert_prune_safe(store, failed=True):
+            assert prune(timedelta(0), store, failed=timedelta(0)).total == 2
+            refund_plain(store).resume("waits", ANSWER)
+        assert [each.status for each in store.list_executions()] == ["completed"]

@@ -24,7 +24,7 @@ def backend(fastdur_postgres):
     return Schemas(fastdur_postgres)
 
 
-@pytest.mark.parametrize("fault", ["crash", "raise", pytest.param("kill", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("fault", ["crash", "raise", "kill"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_holds_on_postgres_whatever_fault_strikes_it_at_whatever_boundary(name, fault, server, backend):
     report = explore(story(SCENARIOS[name], server), (fault,), backend=backend)
@@ -42,12 +42,6 @@ def test_a_scenario_holds_whichever_boundary_loses_the_connection(name, fault, s
     else:
         struck = {boundary for _, boundary, cells in report.matrix if cells}
         assert struck >= {boundary for _, boundary in report.rows if boundary.startswith(WRITING)}
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_holds_on_postgres_when_it_is_killed_around_its_effects(name, server, backend):
-    report = explore(story(SCENARIOS[name], server), "kill", at="*effect*", backend=backend)
-    assert report.ok, report.render()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def call(kind):
         (Look("r"), "look"),
         (History("r"), "history"),
         (Start("r", "c", "chain", None, {}), "start"),
-        (Take(head(), None, None), "claim"),
+        (Take(head(), None, None, frame()), "claim"),
         (Answer(head(), "q", ROW, None), "claim interrupt team/review"),
         (Decide(head(), "q", ROW, "running"), "decide team/review"),
         (Cancel(head(), ROW), "cancel"),

@@ -587,18 +587,20 @@ def test_a_cancelled_run_is_reopened_in_a_row_that_says_so_and_asks_again():
 
 
 def test_a_decision_is_recorded_without_running_anything():
-    seen = reading(PAUSED, "paused")
+    seen = reading(PAUSED, "paused", graph=chain("a", "b").graph())
     result, effects = play(decide_only(RUN, YES), ("look", seen), ("decide b", True))
     assert result is None
     assert (effects[1].interrupt_id, effects[1].status, effects[1].seen) == ("b#1/1", "running", seen.head)
     assert effects[1].row.frames.questions == (question("b#1/1", answer=YES),)
+    assert effects[1].row.agent_path == "chain:c"
 
 
 def test_a_decision_beside_other_questions_leaves_the_run_as_the_frames_say():
     tree = frame(children=[frame(place=place, visit=1, questions=[question(f"{place}#1/q#1/1")]) for place in "xy"])
     aimed = Resume(True, interrupt_id="x#1/q#1/1")
-    _, effects = play(decide_only(RUN, aimed), ("look", reading(tree, "paused")), ("decide x/q", True))
-    assert effects[1].status == "running"
+    graph = chain(("x", chain("q", name="left")), ("y", chain("q"))).graph()
+    _, effects = play(decide_only(RUN, aimed), ("look", reading(tree, "paused", graph=graph)), ("decide x/q", True))
+    assert (effects[1].status, effects[1].row.agent_path) == ("running", "chain:c/chain:left")
 
 
 def test_the_same_decision_again_changes_nothing():

@@ -166,6 +166,26 @@ def test_the_first_true_condition_is_taken_else_every_unconditional_edge(edges, 
     assert graph("abcd", *edges).route("a", {}, {}) == taken
 
 
+def test_what_was_found_out_of_a_graph_is_not_changed_by_a_thread_that_finds_it_out_again():
+    """Wrong: two threads use a chain for the first time, and one sees a table that the other is filling anew."""
+    made = valid("abj", ("a", "j"), ("b", "j"))
+    sources, entries, again = made.sources, made.entries, made.again
+    made.before = None  # as the other thread has read it
+    made.validate()
+    assert made.sources is not sources
+    assert (sources, entries, again) == (made.sources, made.entries, made.again)
+    assert sources["j"] == ["b", "a"]
+
+
+def test_two_edges_that_would_be_counted_under_one_name_are_refused():
+    made = Graph()
+    for place, id in enumerate(("a", "a->b", "b->c", "c")):
+        made.add(Node(id, place, yes))
+    made.connect(Edge("a", "b->c"))
+    with pytest.raises(GraphError, match=r"'a->b->c'.*rename"):
+        made.connect(Edge("a->b", "c"))
+
+
 def test_a_condition_sees_the_state():
     seen = []
     graph("ab", ("a", "b", seen.append)).route("a", {}, {"n": 1})

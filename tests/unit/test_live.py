@@ -8,7 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -248,6 +248,31 @@ def test_elements_that_code_in_c_has_moved_are_still_copied(base: Snapshot) -> N
     live["heap"][1][1].append("mine")
     assert base.twin == {"heap": [(1, [1]), (2, [2]), (3, [3])]}
     assert min(collect(live).snapshot.twin["heap"]) == (0, [0])
+
+
+@dataclass
+class Order:
+    lines: list
+    more: dict
+
+
+@pytest.mark.parametrize(
+    "lines", [[{"n": 1}, {"n": 2}, {"n": 3}], [[1], [2]], [(1, [2])], ["a", "b"], [], [{"n": [{"m": 1}]}] * 3]
+)
+def test_types_of_the_state_make_lists_and_dicts_like_their_plain_forms(lines):
+    """Wrong: `dataclasses.asdict` builds what it finds with `type(found)(...)`, and the state's types take no items."""
+    live = LiveState(Snapshot.of({"lines": lines, "more": {"k": lines}}))
+    made = asdict(Order(live["lines"], live))
+    assert made == {"lines": lines, "more": {"lines": lines, "more": {"k": lines}}}
+    own = [{"mine": 1}, {"mine": 2}, {"mine": 3}]
+    again = type(live["lines"])(iter(own))
+    assert again == own
+    assert all(one is other for one, other in zip(again, own, strict=True))
+    state = type(live)([("k", own)], n=1)
+    assert state == {"k": own, "n": 1}
+    assert state["k"] is own
+    live["again"] = state
+    assert collect(live).snapshot.twin["again"] == {"k": own, "n": 1}
 
 
 @pytest.mark.parametrize(

@@ -453,3 +453,58 @@ def test_a_graph_may_be_changed_beside_a_run_of_another_one_and_between_two_of_i
     change(other)
     assert len(other.functions()) == 3
     assert other.execute().status == "completed"
+
+
+# -- what can be seen to be wrong at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["$", 5, b"k", "", "\ud83d\ude00"])
+@pytest.mark.parametrize("inner", [False, True])
+def test_an_output_key_that_no_state_can_have_is_refused_when_it_is_given(key, inner):
+    node = Chain("inner", checkpointer=False).add_node("a", last) if inner else last
+    if key == "":  # an empty text is a key like any other
+        Chain("c", checkpointer=False).add_node("n", node, output_key=key)
+        return
+    with pytest.raises(GraphError, match="output_key= of node 'n'"):
+        Chain("c", checkpointer=False).add_node("n", node, output_key=key)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), 1e10, "5", True])
+def test_a_timeout_that_nobody_can_wait_for_is_refused_when_it_is_given(timeout):
+    with pytest.raises(GraphError, match="timeout= of node 'n'"):
+        Chain("c", checkpointer=False).add_node("n", last, timeout=timeout)
+
+
+def test_an_input_that_is_no_function_is_refused_when_it_is_given():
+    inner = Chain("inner", checkpointer=False).add_node("a", last)
+    with pytest.raises(GraphError, match="input= of node 'n'"):
+        Chain("c", checkpointer=False).add_node("n", inner, input=5)
+
+
+@pytest.mark.parametrize("wrong", [5, "runs.db", b"runs.db", object()])
+def test_what_is_no_store_is_refused_wherever_a_store_is_given(wrong):
+    for call in (lambda: Chain("c", wrong), lambda: fastdur.result("r", wrong), lambda: fastdur.cancel("r", wrong)):
+        with pytest.raises(TypeError, match="no store"):
+            call()
+
+
+def test_recover_takes_several_runners(store):
+    with pytest.raises(TypeError, match=r"\[chain\]"):
+        fastdur.recover(flow(store, last))
+
+
+def test_other_arguments_that_are_no_good_are_refused_by_name(store):
+    with pytest.raises(TypeError, match="interrupt_id"):
+        Resume(True, interrupt_id=5)
+    with pytest.raises(TypeError, match="key_fn"):
+        fastdur.idempotent(key_fn=5)(last)
+    with pytest.raises(TypeError, match="no text"):
+        fastdur.SQLiteCheckpointer(b"runs.db")
+    with pytest.raises(ValueError, match="lease"):
+        fastdur.SQLiteCheckpointer(":memory:", lease="5")
+
+    def ask(state):
+        fastdur.interrupt("ok?", on_changed_context="bogus")
+
+    with pytest.raises(ValueError, match="'bogus'"):
+        flow(store, ask).execute()

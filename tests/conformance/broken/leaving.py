@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from fastdur import Pruned, RunExists
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from tests.conformance.broken.defects import breaks
 from tests.conformance.shelf import ShelfStore
 
@@ -170,3 +171,13 @@ class TakesSeconds(ShelfStore):
             each if isinstance(each, timedelta | None) else timedelta(seconds=each) for each in (older_than, failed)
         ]
         return super().prune(*ages, **more)
+
+
+@breaks("CRASH-13")
+class DeletesInSeveralWrites(SQLiteCheckpointer):
+    def delete_execution(self, seen):
+        for head in seen:
+            self._write(
+                lambda session, run=head.run: session.change(self._sql.remove(1)["rows"], [run << 32, run + 1 << 32])
+            )
+        return super().delete_execution(seen)

@@ -177,7 +177,10 @@ class ClosesForItsParent(SQLiteCheckpointer):
 # -- kills ------------------------------------------------------------------------------------------------------------
 
 
-@breaks("CRASH-01", "CRASH-03", "CRASH-04", "CRASH-05", "CRASH-06", "CRASH-08", "CRASH-09")
+@breaks(
+    *("CRASH-01", "CRASH-03", "CRASH-04", "CRASH-05", "CRASH-06", "CRASH-08", "CRASH-09"),
+    "CRASH-12",
+)
 class CommitsEachStatement(SQLiteCheckpointer):
     def _perform(self, work):
         return work(self._kept.writer or self._open())

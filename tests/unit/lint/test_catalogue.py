@@ -140,8 +140,11 @@ def call(text):
 
 
 def test_a_request_that_only_asks_is_no_effect():
-    assert catalogue.effect_kind("requests.request", call("f('get', 'u')")) is None
-    assert catalogue.effect_kind("requests.request", call("f(url='u', method='POST')")) is libraries.HTTP
+    made = call("f('m', 'u')")
+    assert catalogue.effect_kind("requests.request", made, frozenset({"GET", "HEAD"})) is None
+    assert catalogue.effect_kind("requests.request", made, frozenset({"GET", "PUT"})) is libraries.SETTING
+    assert catalogue.effect_kind("requests.request", made, frozenset({"GET", "POST"})) is libraries.HTTP
+    assert catalogue.effect_kind("requests.request", made) is libraries.HTTP
     assert catalogue.effect_kind("requests.request", call("f(*args)")) is libraries.HTTP
     assert catalogue.effect_kind("urllib.request.urlopen", call("f('u')")) is None
     assert catalogue.effect_kind("urllib.request.urlopen", call("f(f'u{1}')")) is None

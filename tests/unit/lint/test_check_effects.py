@@ -53,6 +53,35 @@ def test_a_question_in_an_effect_or_its_functions_is_found(tmp_path):
     ]
 
 
+def test_a_transaction_is_for_transactional_effects_and_those_stand_alone(tmp_path):
+    messages = check(
+        tmp_path,
+        """
+        from fastdur import Chain, idempotent, transaction
+
+        @idempotent(name="inner", transactional=False)
+        def inner(n):
+            transaction().execute("SELECT 1")  #: FDL05
+
+        @idempotent(name="outer", transactional=True)
+        def outer(n):
+            transaction().execute("SELECT 1")
+            inner(n)  #: FDL05
+
+        def node(state):
+            transaction().execute("SELECT 1")  #: FDL05
+            return {"n": outer(1)}
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+    assert messages == [
+        "effect 'inner' asks for transaction() and is not transactional.",
+        "effect 'outer' is transactional and calls inner(), another effect.",
+        "node 'n' asks for transaction() outside of a transactional effect.",
+    ]
+
+
 def test_parameters_without_a_form_are_found(tmp_path):
     messages = check(
         tmp_path,
@@ -266,7 +295,7 @@ def test_a_provider_that_is_given_no_key_is_found_once(tmp_path):
         tmp_path,
         """
         import requests, smtplib
-        from fastdur import effect_key, idempotent
+        from fastdur import effect_key, idempotent, transaction
 
         @idempotent
         def one(amount):
@@ -307,6 +336,15 @@ def test_a_provider_that_is_given_no_key_is_found_once(tmp_path):
         def insert(db):
             db.execute("INSERT INTO t VALUES (1)")  #: FDL10
 
+        @idempotent(transactional=True)
+        def together(n):
+            transaction().execute("INSERT INTO t VALUES (?)", [n])
+
+        @idempotent(transactional=True)
+        def apart(n):
+            transaction().execute("INSERT INTO t VALUES (?)", [n])
+            requests.post("u")  #: FDL10
+
         mail = idempotent(name="mail")(lambda: smtplib.SMTP("h").sendmail("a", "b", "c"))  #: FDL10
         """,
     )
@@ -342,7 +380,7 @@ def test_what_an_effect_closes_over_belongs_into_its_key(tmp_path):
                 def keyed():
                     return state["amount"]
 
-                @idempotent(name="given")
+                @idempotent(name="given", **amount)
                 def given(amount):
                     return provider(amount, here, inner, helper)
 

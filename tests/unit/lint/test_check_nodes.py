@@ -555,6 +555,27 @@ def test_a_thread_needs_carry_where_it_needs_its_run(tmp_path):
     assert "to another process (concurrent.futures.ProcessPoolExecutor.submit)" in messages[3]
 
 
+def test_a_helper_that_starts_threads_is_not_blamed_for_what_it_is_handed(tmp_path):
+    check(
+        tmp_path,
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        from fastdur import Chain, carry, idempotent
+
+        def each(fn, many):
+            with ThreadPoolExecutor() as pool:
+                return list(pool.map(fn, many))
+
+        @idempotent(name="charge")
+        def charge(amount):
+            return amount
+
+        chain = Chain("c").add_node("right", lambda state: {"x": each(carry(charge), [1])})
+        chain.add_node("wrong", lambda state: {"x": each(charge, [1])})  #: FDL14
+        """,
+    )
+
+
 def test_what_is_async_is_awaited(tmp_path):
     messages = check(
         tmp_path,
@@ -639,6 +660,104 @@ def test_the_configuration_names_further_effects_and_nodes(tmp_path):
     )
     assert messages[0] == (
         "node 'one' calls what the configuration names as an effect (mylib.send) outside of @idempotent, so again after a crash."
+    )
+
+
+def test_the_method_of_a_request_is_followed_to_where_it_is_said(tmp_path):
+    check(
+        tmp_path,
+        """
+        import requests
+        from fastdur import Chain, idempotent
+
+        def ask(method, path):
+            return requests.request(method, path).json()
+
+        @idempotent(name="charge", on_unknown="raise")
+        def charge():
+            return ask("POST", "u")
+
+        @idempotent(name="look")
+        def look():
+            return ask("GET", "u")
+
+        @idempotent(name="set")
+        def put():
+            return ask("PUT", "u")
+
+        def node(state):
+            look(), charge(), put()
+            ask(state["method"], "u")  #: FDL02
+            ask("POST", "u")  #: FDL02
+            return {"n": ask("GET", "u")}  #: FDL03
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+
+
+def test_a_statement_is_followed_to_where_it_is_written(tmp_path):
+    check(
+        tmp_path,
+        """
+        import sqlite3
+        from fastdur import Chain, effect_key, idempotent
+
+        ONCE = "INSERT INTO t (n, key) VALUES (?, ?) ON CONFLICT (key) DO NOTHING"
+        PLAIN = "INSERT INTO t (n) VALUES (?)"
+
+        class Shop:
+            def run(self, statement, *values):
+                with sqlite3.connect("f") as connection:
+                    connection.execute(self.said(statement), values)
+
+            def said(self, statement):
+                return statement.replace("?", "%s")
+
+        shop = Shop()
+
+        @idempotent(name="right")
+        def right(n):
+            shop.run(ONCE, n, effect_key())
+
+        @idempotent(name="wrong")
+        def wrong(n):
+            shop.run(PLAIN, n)  #: FDL10
+
+        def node(state):
+            shop.run(ONCE, 1, 2)
+            shop.run(PLAIN, 1)  #: FDL02
+            right(1), wrong(1)
+
+        Chain("c").add_node("n", node)
+        """,
+    )
+
+
+def test_a_helper_that_effects_call_too_is_not_blamed(tmp_path):
+    check(
+        tmp_path,
+        """
+        import requests
+        from fastdur import Chain, effect_key, idempotent
+
+        def post(key):
+            return requests.post("u", headers={"key": key}).json()
+
+        @idempotent(name="right")
+        def right():
+            return post(effect_key())
+
+        @idempotent(name="wrong")
+        def wrong():
+            return post(None)  #: FDL10
+
+        def node(state):
+            right(), wrong()
+            return {"n": post(None)}  #: FDL02
+
+        Chain("c").add_node("n", node)
+        """,
     )
 
 

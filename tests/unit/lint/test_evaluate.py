@@ -43,6 +43,20 @@ WAYS = {
             def build(self):
                 self.chain.add_node("n", node)
         """,
+    "an annotated attribute": """
+        class Holder:
+            def __init__(self, chain):
+                self.chain: fd.Chain = chain
+                chain[0]: int = 5
+            def build(self):
+                self.chain.add_node("n", node)
+        """,
+    "a field of a dataclass": """
+        class Holder:
+            chain: fd.Chain
+        def build(holder: Holder):
+            holder.chain.add_node("n", node)
+        """,
     "an attribute of the class": """
         class Holder:
             chain = fd.Chain("c")

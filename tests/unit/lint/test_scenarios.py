@@ -20,8 +20,26 @@ TWINS = {
     ("invoice_loop", "broken_counter"): "FDL12",
     ("invoice_loop", "broken_dice"): "FDL03",
     ("nested", "broken_swallowed"): "FDL04",
+    ("balance", "broken_second_look"): "FDL03",
+    ("booking", "broken_no_key"): "FDL10",
+    ("booking", "broken_no_idempotent"): "FDL02",
+    ("mail", "broken_random_id"): "FDL10",
+    ("triage", "broken_no_idempotent"): "FDL02",
+    ("triage", "broken_no_key"): "FDL10",
+    ("voucher", "broken_clock"): "FDL03",
+    ("voucher", "broken_before"): "FDL03",
+    ("webhooks", "broken_no_carry"): "FDL14",
+    ("webhooks", "broken_no_idempotent"): "FDL02",
 }
 """The broken twins, and the rule that finds each."""
+
+UNSEEN = {
+    ("archive", "broken_fresh_name"): "what an effect calls its object is a matter of values",
+    ("archive", "broken_append"): "what an effect writes is a matter of values",
+    ("balance", "broken_frozen"): "which of two balances counts is a matter of the trade",
+    ("mail", "broken_receiver"): "the key is handed over; what the receiver makes of it is not in the source",
+}
+"""The broken twins whose mistake no reader of the source could tell, and why."""
 
 
 def broken() -> dict[tuple[str, str], range]:
@@ -42,7 +60,7 @@ def findings():
 
 
 def test_every_broken_twin_is_known_here():
-    assert set(broken()) == set(TWINS)
+    assert set(broken()) == set(TWINS) | set(UNSEEN)
 
 
 @pytest.mark.parametrize(
