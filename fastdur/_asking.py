@@ -43,7 +43,7 @@ def question(agent: Agent, data: Any, turn: int, asks: int) -> Callable[[Any], A
     def request() -> LLMRequest:
         system = [Message("system", agent.system_prompt)] if agent.system_prompt else []
         before = [*system, *map(message_of, data.get("history", ())), prompt_of(data["input"])]
-        return LLMRequest(Conversation(before, data["messages"]), agent.specs, agent.output_schema)
+        return LLMRequest(Conversation(before, data["messages"]), agent.specs, agent.output_schema, turn)
 
     def asked(_: Any) -> Any:
         return ask(request())

@@ -13,6 +13,7 @@ from fastdur._drivers import Lifetime
 from fastdur._forking import Forking, checked_changes
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
+from fastdur._nested import holds
 from fastdur._reentry import Request
 from fastdur._runs import adrive, checked_answer, checked_id, checked_store, drive, outcome, store_or_default
 from fastdur._threads import in_thread
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from fastdur.records import Execution, Resume, RunResult, UnknownEffect
 
 MAX_ATTEMPTS = 3
-MAX_NESTED = 50
 
 
 class Runner(Forking):
@@ -102,6 +102,27 @@ class Runner(Forking):
     def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
         """What in a state does not fit beside what `graph` and `addresses` say: nothing, but for some topologies."""
         return []
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def execute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """Start a run on the state `input` and carry it on until it ends or pauses.
+
+        Durable before any node runs, and after every node. The exception of a failing node is raised as it is; the run
+        stays resumable at that node. Raises `RunExists` where `execution_id` is taken, `NodeIsAsync`, `GraphError`,
+        `NotStorable`, `StoreError`. `context` is handed to the nodes by `run_context()` and never stored.
+        """
+        self._check(self.async_start)
+        return self._shown(outcome(drive(*self._starting(input, execution_id, context))))
+
+    async def aexecute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """`execute` on the running event loop: async nodes are awaited, sync ones and the store run in threads."""
+        self._check(None)
+        return self._shown(outcome(await adrive(*self._starting(input, execution_id, context))))
 
     # -- resuming ------------------------------------------------------------------------------------------------------
 
@@ -242,26 +263,6 @@ class Runner(Forking):
         except FastdurError as error:
             return Recovered(head.execution_id, error=error)
 
-    def _check_inside(self) -> None:
-        """Check the runners inside this one. Raises `GraphError` where it stands inside itself, or too deep."""
-        self._check_depth()
-        for place, runner in self.runners():
-            if holds(runner, self):
-                message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
-                raise GraphError(message)
-            runner.validate()
-
-    def _check_depth(self) -> None:
-        seen: set[Runner] = set()
-        level: set[Runner] = {self}
-        for _ in range(MAX_NESTED + 1):
-            seen |= level
-            level = {inner for runner in level for _, inner in runner.runners()} - seen
-            if not level:
-                return
-        message = f"{self.kind} {self.name!r} has runners nested more than {MAX_NESTED} deep; flatten some of them"
-        raise GraphError(message)
-
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def stored(self) -> Checkpointer:
@@ -302,14 +303,6 @@ class Runner(Forking):
         life.is_child = parent is not None
         return steps, life
 
-    def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
-        self._check(self.async_start)
-        return self._shown(outcome(drive(*self._starting(input, execution_id, context))))
-
-    async def _astart(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
-        self._check(None)
-        return self._shown(outcome(await adrive(*self._starting(input, execution_id, context))))
-
     def _request(
         self,
         execution_id: str,
@@ -342,18 +335,6 @@ class Runner(Forking):
                     f"build the {self.kind} before it starts, or make another one."
                 )
                 raise GraphError(message)
-
-
-def holds(outer: Runner, wanted: Runner) -> bool:
-    """Whether `wanted` is `outer`, or stands anywhere inside it."""
-    seen: list[Runner] = []
-    ahead = [outer]
-    while ahead:
-        runner = ahead.pop()
-        if runner not in seen:
-            seen.append(runner)
-            ahead += [inner for _, inner in runner.runners()]
-    return wanted in seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur import _asking, _talk
 from fastdur._codec import thaw
 from fastdur._functions import is_async
+from fastdur._nested import check_inside
 from fastdur._runner import Runner
 from fastdur._schema import Typed
 from fastdur._steps import Call, Done, Failed, Mark, Push, Return, kind_of
@@ -73,7 +74,8 @@ class Agent(Runner):
             ("max_tokens", max_tokens, 1),
             ("output_retries", output_retries, 0),
         ):
-            if bound is not None and (type(bound) is not int or bound < least):
+            unbound = bound is None and what == "max_tokens"
+            if not unbound and (type(bound) is not int or bound < least):
                 message = f"{what} of agent {name!r} is {bound!r}; give a whole number from {least}"
                 raise GraphError(message)
         if type(system_prompt) is not str:
@@ -88,7 +90,7 @@ class Agent(Runner):
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with a tool or with `output_type`; starting and resuming call it."""
         _ = self.specs, self.output_schema
-        self._check_inside()
+        check_inside(self)
 
     @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -130,10 +132,10 @@ class Agent(Runner):
 
         `history` is what was said before. Durable before the model is asked, and before every tool. The result has
         `output`, `messages`, `tool_calls`, `tokens`. An exception of the model fails the run, which stays resumable at
-        that turn; one of a tool is told to the model. Raises like `Chain.execute`, and `AgentLimitError`,
+        that turn; one of a tool is told to the model. `run("hi")` is `execute({"input": "hi"})`. Raises like that, and `AgentLimitError`,
         `AgentOutputError`.
         """
-        return self._start(_given(input, history), execution_id, context)
+        return self.execute(_given(input, history), execution_id, context=context)
 
     async def arun(
         self,
@@ -144,7 +146,7 @@ class Agent(Runner):
         context: object = None,
     ) -> RunResult:
         """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
-        return await self._astart(_given(input, history), execution_id, context)
+        return await self.aexecute(_given(input, history), execution_id, context=context)
 
     def _shown(self, result: RunResult) -> RunResult:
         if result.status != "completed" or self.output is None:

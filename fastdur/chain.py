@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fastdur._graph import Edge, Graph, Node
 from fastdur._live import Snapshot
+from fastdur._nested import check_inside
 from fastdur._runner import Runner
 from fastdur._steps import Call, Done, Mark, Push, Return
 from fastdur._visits import count, with_visit
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._steps import Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import RunResult
 
 
 class Chain(Runner):
@@ -89,7 +89,7 @@ class Chain(Runner):
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with the graph; `execute` and `resume` call it first."""
         self._graph.validate()
-        self._check_inside()
+        check_inside(self)
 
     def runners(self) -> list[tuple[str, Runner]]:
         """The nodes that are runners."""
@@ -105,25 +105,6 @@ class Chain(Runner):
             (edge.key, edge.when) for edges in self._graph.out.values() for edge in edges if edge.when is not None
         ]
         return found
-
-    # -- running -------------------------------------------------------------------------------------------------------
-
-    def execute(
-        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
-    ) -> RunResult:
-        """Start a run on the state `input` and carry it on until it ends or pauses.
-
-        Durable before any node runs, and after every node. The exception of a failing node is raised as it is; the run
-        stays resumable at that node. Raises `RunExists` where `execution_id` is taken, `NodeIsAsync`, `GraphError`,
-        `NotStorable`, `StoreError`. `context` is handed to the nodes by `run_context()` and never stored.
-        """
-        return self._start(input, execution_id, context)
-
-    async def aexecute(
-        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
-    ) -> RunResult:
-        """`execute` on the running event loop: async nodes are awaited, sync ones and the store run in threads."""
-        return await self._astart(input, execution_id, context)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.backends import Files
 from pytest_fastdur.sweep import Story, boundary_names
-from scenarios import archive, balance, booking, invoice_loop, mail, nested, refund, triage, voucher, webhooks
+from scenarios import archive, balance, booking, invoice_loop, mail, nested, refund, refund_agent, triage, voucher, webhooks
 from scenarios._story import World
 from scenarios.bucket_server import BucketServer
 from scenarios.hook_server import HookServer
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from scenarios._serving import Counterpart
     from scenarios._story import Build
 
-SCENARIOS: dict[str, ModuleType] = {"refund": refund, "invoice_loop": invoice_loop, "nested": nested}
+SCENARIOS: dict[str, ModuleType] = {
+    "refund": refund,
+    "invoice_loop": invoice_loop,
+    "nested": nested,
+    "refund_agent": refund_agent,
+}
 """The stories about the engine itself; all of them pay at the payment server."""
 
 

@@ -28,11 +28,13 @@ class LLMRequest:
 
     Every tool call in `messages` has exactly one answer, right behind the message that asked for it and in its order:
     what providers accept. `output_schema` is the JSON schema that the final answer must fit, None where it is text.
+    `turn` is how often the model has answered in this run.
     """
 
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Any] | None = None
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

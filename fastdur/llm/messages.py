@@ -130,11 +130,6 @@ class Conversation(Sequence[Message]):
         return self._before[place] if place < first else message_of(self._frozen[place - first])
 
 
-def replies(messages: Sequence[Message]) -> int:
-    """How many of the messages are a model's."""
-    return sum(message.role == "assistant" for message in messages)
-
-
 def tool_records(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Every answered tool call of a conversation: turn, name, arguments, id, and its output with the status."""
     found: list[dict[str, Any]] = []

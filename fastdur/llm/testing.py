@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._functions import is_async
 from fastdur.llm.client import LLMResponse
-from fastdur.llm.messages import ToolCall, Usage, replies
+from fastdur.llm.messages import ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,8 +20,8 @@ Scripted = Any
 class TestModel:
     """A model that answers with `response`, or in turn n with the n-th of a list; the last one repeats.
 
-    An answer is a text, a `ToolCall`, a list of them, or an `LLMResponse`. Which one is due is read from the messages
-    and not counted, so a model that is asked again, or built anew in another process, gives the same answer. `usage` is
+    An answer is a text, a `ToolCall`, a list of them, or an `LLMResponse`. Which one is due is read from the request,
+    not counted, so a model that is asked again, or built anew in another process, gives the same answer. `usage` is
     what each costs. `calls` are the requests it was asked.
     """
 
@@ -38,8 +38,7 @@ class TestModel:
     def complete(self, request: LLMRequest) -> LLMResponse:
         """The answer that is due."""
         self.calls.append(request)
-        turn = replies(request.messages)
-        return response_of(self._script[min(turn, len(self._script) - 1)], self._usage)
+        return response_of(self._script[min(request.turn, len(self._script) - 1)], self._usage)
 
 
 class FunctionModel:

@@ -70,6 +70,7 @@ ORDER = (
     ("_drivers",),
     ("_runs",),
     ("_forking",),
+    ("_nested",),
     ("_runner",),
     # what users build
     ("_graph",),

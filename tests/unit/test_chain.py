@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fastdur import Chain, GraphError
-from fastdur._runner import MAX_NESTED
+from fastdur._nested import MAX_NESTED
 from fastdur._steps import Call, Done, Push, Return
 from tests.unit.by_hand import chain
 
