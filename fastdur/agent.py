@@ -132,8 +132,8 @@ class Agent(Runner):
 
         `history` is what was said before. Durable before the model is asked, and before every tool. The result has
         `output`, `messages`, `tool_calls`, `tokens`. An exception of the model fails the run, which stays resumable at
-        that turn; one of a tool is told to the model. `run("hi")` is `execute({"input": "hi"})`. Raises like that, and `AgentLimitError`,
-        `AgentOutputError`.
+        that turn; one of a tool is told to the model. `run("hi")` is `execute({"input": "hi"})`; it raises like that,
+        and `AgentLimitError`, `AgentOutputError`.
         """
         return self.execute(_given(input, history), execution_id, context=context)
 

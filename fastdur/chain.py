@@ -15,7 +15,7 @@ from fastdur._visits import count, with_visit
 from fastdur.errors import GraphError, NotStorable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Literal
 
     from fastdur._codec import Frozen

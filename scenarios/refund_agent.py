@@ -82,8 +82,8 @@ def agent(checkpointer: Checkpointer, pay: Callable[[str, int], str]) -> Agent:
 def broken_no_idempotent(checkpointer: Checkpointer, payments_url: str, wrap: Wrap = unwatched) -> Agent:
     """Broken: the tool pays with a plain call.
 
-    A crash after the payment and before the next row calls the tool again, with the same arguments and the approval that
-    was given, and pays twice. Put `@idempotent` around what happens outside.
+    A crash after the payment and before the next row calls the tool again, with the same arguments and the approval
+    that was given, and pays twice. Put `@idempotent` around what happens outside. A sweep says FD07 EFFECT_REPEATED.
     """
     refund = wrap("pay", Payments(payments_url).refund)
 

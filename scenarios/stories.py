@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.backends import Files
 from pytest_fastdur.sweep import Story, boundary_names
-from scenarios import archive, balance, booking, invoice_loop, mail, nested, refund, refund_agent, triage, voucher, webhooks
+from scenarios import (
+    archive,
+    balance,
+    booking,
+    invoice_loop,
+    mail,
+    nested,
+    refund,
+    refund_agent,
+    triage,
+    voucher,
+    webhooks,
+)
 from scenarios._story import World
 from scenarios.bucket_server import BucketServer
 from scenarios.hook_server import HookServer
