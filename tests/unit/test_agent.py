@@ -689,6 +689,7 @@ def test_what_is_stored_about_a_tool_that_became_a_runner_is_refused(store, go, 
         (lambda: Agent("a", TestModel(), system_prompt=None), "system_prompt"),
         (lambda: Agent("a", TestModel(), output_type=Agent).validate(), "output_type"),
         (lambda: Agent("a", TestModel(), [5]), "give a function"),
+        (lambda: Agent("a", TestModel(), Ledger().tools() + Ledger().tools()), "two tools called 'charge'"),
     ],
 )
 def test_a_mistake_in_an_agent_is_refused_when_it_is_seen(make, said):
