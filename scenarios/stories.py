@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Self
 
-    from fastdur import Checkpointer
-    from fastdur.chain import Chain
+    from fastdur import Checkpointer, Runner
     from scenarios._serving import Counterpart
     from scenarios._story import Build
 
@@ -195,7 +194,7 @@ def story(scenario: ModuleType, server: PaymentServer, build: Build | None = Non
 def _story(scenario: ModuleType, world: World, make: Build) -> Story:
     server = world.server
 
-    def build(store: Checkpointer) -> Chain:
+    def build(store: Checkpointer) -> Runner:
         world.come_up()
         return make(store, server.url)
 

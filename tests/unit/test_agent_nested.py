@@ -286,7 +286,9 @@ def test_a_runner_that_is_gone_or_became_a_function_is_refused(store, go, ledger
     def order(amount: int, currency: str = "EUR") -> int:
         return amount
 
-    for tools in ([], [order], [RunnerTool(Chain("order").add_node("x", lambda state: None), "x", parameters=Amount)]):
+    emptied = Chain("order").add_node("x", lambda state: None)
+    kept = RunnerTool(order_chain(ledger), "x")  # it takes a text, and not what is stored
+    for tools in ([], [order], [RunnerTool(emptied, "x", parameters=Amount)], [kept]):
         with pytest.raises(GraphChanged):
             go(Agent("a", TestModel(), tools, checkpointer=store).resume, RUN, YES)
 
