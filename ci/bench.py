@@ -27,6 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+import bench_plugin
 import bench_postgres
 from bench_lookups import FEW, MANY, fill, growing
 
@@ -405,6 +406,14 @@ def postgres(bench: Bench) -> Iterator[Figure]:
         yield Figure(what, value, unit, target)
 
 
+def plugin(bench: Bench) -> Iterator[Figure]:
+    """How many crashes a second a sweep plays: the best of the rounds."""
+    rounds = [list(bench_plugin.crashes()) for _ in range(bench.rounds)]
+    for figures in zip(*rounds, strict=True):
+        what, _, unit, target = figures[0]
+        yield Figure(what, max(value for _, value, _, _ in figures), unit, target, at_least=True)
+
+
 SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "steps": steps,
     "growth": growth,
@@ -415,6 +424,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "lives": lives,
     "lookups": look_ups,
     "postgres": postgres,
+    "plugin": plugin,
 }
 
 

@@ -18,7 +18,7 @@ from fastdur._reentry import Request
 from fastdur._runs import adrive, checked_answer, checked_id, checked_store, drive, outcome, store_or_default
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
-from fastdur.errors import ChainResumeError, FastdurError, GraphError, NodeIsAsync
+from fastdur.errors import AlreadyResumed, ChainResumeError, FastdurError, GraphError, NodeIsAsync
 from fastdur.scope import active, parent_of
 
 if TYPE_CHECKING:
@@ -243,17 +243,17 @@ class Runner(Forking):
         """`recover` on the running event loop."""
         return await arecover([self], max_attempts=max_attempts)
 
-    def carry_on(self, head: Execution, max_attempts: int) -> Recovered:
-        """Resume one run that was left alone; its failure is part of the report. `recover` calls this."""
+    def carry_on(self, head: Execution, max_attempts: int) -> Recovered | None:
+        """Resume one run that was left alone; its failure is part of the report, None where others have finished it."""
         request = Request(head.execution_id)
         try:
             _bounded(head, max_attempts)
             self._check("arecover")
             return _reported(drive(*self._resuming(request, None)))
         except FastdurError as error:
-            return Recovered(head.execution_id, error=error)
+            return _not_recovered(head, error)
 
-    async def acarry_on(self, head: Execution, max_attempts: int) -> Recovered:
+    async def acarry_on(self, head: Execution, max_attempts: int) -> Recovered | None:
         """`carry_on` on the running event loop."""
         request = Request(head.execution_id)
         try:
@@ -261,7 +261,7 @@ class Runner(Forking):
             self._check(None)
             return _reported(await adrive(*self._resuming(request, None)))
         except FastdurError as error:
-            return Recovered(head.execution_id, error=error)
+            return _not_recovered(head, error)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -353,12 +353,14 @@ def recover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> l
     `max_attempts` times without storing a row is reported with its error and not tried again. No lock outlives this
     process: what it does not finish, the next `recover` does.
     """
-    return [runner.carry_on(head, max_attempts) for runner, head in _left_alone(runners)]
+    came = [runner.carry_on(head, max_attempts) for runner, head in _left_alone(runners)]
+    return [each for each in came if each is not None]
 
 
 async def arecover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
     """`recover` on the running event loop, one run after another."""
-    return [await runner.acarry_on(head, max_attempts) for runner, head in await in_thread(_left_alone, runners)]
+    came = [await runner.acarry_on(head, max_attempts) for runner, head in await in_thread(_left_alone, runners)]
+    return [each for each in came if each is not None]
 
 
 def _left_alone(runners: Iterable[Runner]) -> list[tuple[Runner, Execution]]:
@@ -380,6 +382,11 @@ def _bounded(head: Execution, max_attempts: int) -> None:
             f"alone; find out what ends its process, then call resume({head.execution_id!r})."
         )
         raise ChainResumeError(message)
+
+
+def _not_recovered(head: Execution, error: FastdurError) -> Recovered | None:
+    """A run that another worker has completed in between is no run that was left alone."""
+    return None if type(error) is AlreadyResumed else Recovered(head.execution_id, error=error)
 
 
 def _reported(ended: Ended) -> Recovered:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
+from contextlib import closing
 from typing import TYPE_CHECKING, Protocol, Self
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 
 if TYPE_CHECKING:
+    from fastdur.checkpointers._patience import Session
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.protocol import Checkpointer
     from pytest_fastdur.databases import PostgresStores
     from pytest_fastdur.wire import Wire
 
 
+TABLES = ("checkpoints", "pending_interrupts", "idempotency_cache", "starts", "executions")
+"""Every table of a store that holds rows."""
+
+
 class Backend(Protocol):
     """Makes places for stores, and opens them: any number of times, as processes come and go."""
+
+    name: str
+    """As `--fastdur-backends` calls it."""
+    served: bool
+    """Whether a server keeps them, with a connection in between."""
+    shared: bool
+    """Whether another process can open them."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -55,10 +69,17 @@ def fast_folder() -> str | None:
 
 
 class Files:
-    """A file for each history, in a folder of its own, or in one that is given and stays."""
+    """A file for each history, in a folder of its own, or in one that is given and stays.
 
-    def __init__(self, folder: str | None = None) -> None:
+    With `reuse` a file that is given back is emptied row by row and given out again: making one takes longer.
+    """
+
+    name, served, shared = "sqlite", False, True
+
+    def __init__(self, folder: str | None = None, *, reuse: bool = False) -> None:
         self._folder, self._stays = folder or "", folder is not None
+        self._reuse = reuse
+        self._free: list[str] = []
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -73,7 +94,9 @@ class Files:
             shutil.rmtree(self._folder)
 
     def fresh(self) -> str:
-        """Return the path of a file that is not there."""
+        """Return the path of a file that is not there, or holds an empty store."""
+        if self._free:
+            return self._free.pop()
         self._count += 1
         return os.path.join(self._folder, f"fastdur-{self._count}.db")  # noqa: PTH118 - thousands of times
 
@@ -86,14 +109,101 @@ class Files:
         """Nothing is between a process and its file."""
 
     def discard(self, place: str) -> None:
-        """Remove the file, and what SQLite keeps beside it."""
+        """Remove the file, and what SQLite keeps beside it; or empty it."""
+        if self._reuse and os.path.exists(place):  # noqa: PTH110 - a plain name, thousands of times
+            _empty(place)
+            self._free.append(place)
+            return
         for suffix in ("", "-wal", "-shm"):
             if os.path.exists(place + suffix):  # noqa: PTH110 - plain names, thousands of times
                 os.unlink(place + suffix)  # noqa: PTH108
 
 
+def _empty(path: str) -> None:
+    """Take every row out of a store's file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        for (name,) in names.fetchall():
+            if name != "schema_version":
+                connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a table's own name
+        connection.execute("COMMIT")
+
+
+class Memory:
+    """A store in memory for each history: nothing is written anywhere, and no child process can be made of it.
+
+    One connection stands for the file. Each store object is a new one, as each process has, and what is known only to
+    the object is gone with it.
+    """
+
+    name, served, shared = "memory", False, False
+
+    def __init__(self) -> None:
+        self._files: dict[str, SQLiteCheckpointer] = {}
+        self._free: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of all of it."""
+        for file in self._files.values():
+            file.close()
+
+    def fresh(self) -> str:
+        """Return the name of an empty store."""
+        if self._free:
+            return self._free.pop()
+        name = f"memory-{len(self._files) + 1}"
+        self._files[name] = SQLiteCheckpointer(":memory:")
+        self._files[name].setup()
+        return name
+
+    def open(self, place: str, wire: Wire | None = None) -> SQLiteCheckpointer:
+        """Return a new store object on it."""
+        assert wire is None, "nothing is between a process and its memory"
+        return _InMemory(self._files[place], place)
+
+    def wire(self) -> None:
+        """Nothing is between a process and its memory."""
+
+    def discard(self, place: str) -> None:
+        """Let the store be used again, without its rows."""
+        self._files[place]._write(_without_rows)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what no store does by itself
+        self._free.append(place)
+
+
+def _without_rows(session: Session) -> None:
+    for table in TABLES:
+        session.change(f"DELETE FROM {table}", ())  # noqa: S608 - names of this package
+
+
+class _InMemory(SQLiteCheckpointer):
+    """A store object on the connection of another."""
+
+    def __init__(self, file: SQLiteCheckpointer, place: str) -> None:
+        super().__init__(":memory:")
+        self._place = place
+        self._kept.writer = file._kept.writer  # noqa: SLF001 - a store in memory is its connection
+
+    @property
+    def location(self) -> str:
+        """The place."""
+        return self._place
+
+    def _rest(self) -> None:
+        """Let go of the connection, and of a transaction that was left open in it, as a dying process does."""
+        with self._turns:
+            self._undo()
+            self._kept.writer = None
+
+
 class Schemas:
     """A schema for each history, in the database of this worker."""
+
+    name, served, shared = "postgres", True, True
 
     def __init__(self, stores: PostgresStores) -> None:
         self._stores = stores

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
-from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.differences import other_differences, row_differences, steps_of
+from pytest_fastdur.evidence import End
 from pytest_fastdur.faults import Point, SweepError, digest_of
+from pytest_fastdur.invariants import open_questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,15 +27,27 @@ class Control:
     """The uninterrupted run."""
 
     points: list[Point]
+    kinds: dict[str, Point]
+    """The first instant of each kind of boundary, before and after."""
     sending: frozenset[Point]
     """The instants that are followed by a statement to the server, where a proxy looked on."""
+    writing: frozenset[Point]
+    """The instants that are followed by a write to the store."""
     state: DurableState
-    path: list[tuple[str, str, str]]
     tallies: Mapping[str, Tally]
     counted: Mapping[str, int]
     questions: int
     longest: int
     lifetimes: int
+    awaited: bool
+    """Whether it runs on an event loop."""
+    left: frozenset[str]
+    """The kinds of what its lifetimes leave open, threads or files: no leak of such a kind can be judged."""
+
+    @cached_property
+    def end(self) -> End:
+        """How it ends."""
+        return End.of(self.state)
 
     @property
     def boundaries(self) -> list[str]:
@@ -63,7 +78,45 @@ def controlled(story: Story, fresh_world: Callable[[], World]) -> Control:
         message = f"story {story.name!r} passes no boundary, so there is nothing to fault; does it run on a store?"
         raise ControlError(message)
     _check_effects(story, first)
+    _check_answers(story, first)
     return first
+
+
+def limits_of(control: Control) -> Iterator[str]:
+    """What cannot be shown by a story that is as it is."""
+    yield from _unused_bounds(control)
+    for kind in sorted(control.left):
+        yield f"note: the story itself leaves {kind}s open at the end of a lifetime, so no leak of a {kind} would show"
+
+
+def _unused_bounds(control: Control) -> Iterator[str]:
+    """The cycles that the uninterrupted run does not take as often as they may be taken.
+
+    Where a crash loses the counter of such a cycle, the run still ends alike, and no sweep can tell.
+    """
+    run = control.state.run
+    most: dict[str, int] = {}
+    for row in () if run is None else run.rows:
+        for edge, count in row.iteration_counters.items():
+            most[edge] = max(count, most.get(edge, 0))
+    graph: Any = None if run is None else run.head.graph
+    for source, target, _, bound in _edges(graph):
+        taken = most.get(f"{source}->{target}", 0)
+        if bound is not None and taken < bound:
+            yield (
+                f"note: the cycle {source}->{target} may be taken {bound} times and is taken {taken} times: "
+                "a counter that a crash loses would not show; use it up"
+            )
+
+
+def _edges(graph: Any) -> Iterator[tuple[str, str, Any, int | None]]:
+    """The edges of a stored graph, and of the graphs in its nodes."""
+    if isinstance(graph, dict):
+        known = cast("dict[str, Any]", graph)
+        for edge in known.get("edges", ()):
+            yield tuple(edge)
+        for node in known.get("nodes", {}).values():
+            yield from _edges(node)
 
 
 def _played(story: Story, world: World) -> Control:
@@ -81,16 +134,22 @@ def _played(story: Story, world: World) -> Control:
         message = f"the story breaks a promise without any fault: {what}"
         raise ControlError(message)
     events = [(life.call.label, event) for life in world.lifetimes for event in life.events]
+    kinds: dict[str, Point] = {}
+    for label, event in events:
+        kinds.setdefault(f"{event.when} {event.kind}", Point(label, event.when, event.name))
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
+        kinds,
         frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
+        frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
         world.state,
-        path_of(world.state.run),
         {} if story.ledger is None else story.ledger.tallies(),
         story.counted(),
         sum(life.how == "paused" for life in world.lifetimes),
         max((len(life.events) for life in world.lifetimes), default=0),
         len(world.lifetimes),
+        any(life.awaited for life in world.lifetimes),
+        frozenset(world.left),
     )
     world.close()
     return control
@@ -107,15 +166,32 @@ def _check_effects(story: Story, control: Control) -> None:
             raise ControlError(message)
 
 
+def _check_answers(story: Story, control: Control) -> None:
+    """Refuse an answer that nothing asks for: a name is misspelt, or a gate is gone."""
+    asked: set[object] = set()
+    for run in control.state.runs:
+        for row in run.rows:
+            if row.step_type == "hitl_pause":
+                asked |= {row.interrupt_reason, row.node_id, *open_questions(row.frames)}
+    for name, answer in story.answers.items():
+        if name not in asked and not callable(answer):
+            message = (
+                f"story {story.name!r} has an answer to {name!r}, and nothing asks that. Take it out or mend the gate; "
+                "what only a failure asks is answered by a function of the question."
+            )
+            raise ControlError(message)
+
+
 def _differences(first: Control, second: Control) -> Iterator[str]:
     yield from _effects(first, second)
-    yield from path_differences(first.path, second.path, ("the first run", "the second"))
-    for place, (one, other) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
-        if one != other:
-            yield f"boundary {place} is {one!r} in the first run and {other!r} in the second"
+    one, other = (steps_of(control.state.run) for control in (first, second))
+    yield from row_differences(one, other, ("the first run", "the second"))
+    yield from other_differences(first.end.others, second.end.others, ("the first run", "the second"))
+    for place, (was, now) in enumerate(zip(first.boundaries, second.boundaries, strict=False), start=1):
+        if was != now:
+            yield f"boundary {place} is {was!r} in the first run and {now!r} in the second"
     if len(first.boundaries) != len(second.boundaries):
         yield f"the first run passes {len(first.boundaries)} boundaries and the second {len(second.boundaries)}"
-    yield from value_differences(first.state.run, second.state.run, ("the first run", "the second"))
 
 
 def _effects(first: Control, second: Control) -> Iterator[str]:

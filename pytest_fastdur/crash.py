@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import observe
 from fastdur.errors import SimulatedCrash
+from pytest_fastdur.children import Children
 from pytest_fastdur.faults import Fault, Point, Step, SweepError, fault_named
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.story import Story
@@ -136,11 +137,13 @@ class Crash:
         lifetime, _, instant = at.rpartition("/") if _has_lifetime(at) else ("", "", at)
         when, name = _instant(instant)
         story = Story(f"crash {at}", build, input or {}, answers or {}, ledger=self._ledger, execution_id=execution_id)
-        world = World(story, self._backend, _BUDGET, forked=kind is Fault.KILL)
-        try:
+        with ExitStack() as ending:
+            children = Children(story, self._backend) if kind is Fault.KILL else None
+            if children is not None:
+                ending.enter_context(children)
+            world = World(story, self._backend, _BUDGET, children=children)
+            ending.callback(world.close, keep=True)
             names, last = self._until_dead(world, Point(lifetime, when, name), kind, paused_ends=not answers)
-        finally:
-            world.close(keep=True)
         if last.how not in ("crashed", "killed"):
             raise SweepError(_not_reached(at, names, str(last)))
         self._crashed.append(Crashed(build, self._backend, world.place, execution_id, names))

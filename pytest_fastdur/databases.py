@@ -12,12 +12,11 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from fastdur.checkpointers.postgres import PostgresCheckpointer
+from pytest_fastdur.backends import TABLES
 from pytest_fastdur.postgres import alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-
-TABLES = ("checkpoints", "pending_interrupts", "idempotency_cache", "starts", "executions")
 
 
 class PostgresStores:

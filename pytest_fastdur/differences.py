@@ -7,15 +7,18 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastdur._codec import thaw
+from pytest_fastdur.observers import without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fastdur.records import Checkpoint
     from pytest_fastdur.durable import RunState
 
-Path = list[tuple[str, str, str]]
-"""The node, the step type and the status of each row."""
+Rows = list[tuple[str, str, str, Any]]
+"""The node, the step type, the status and the frames of each row."""
+
+Others = tuple[tuple[str, Rows], ...]
+"""Status and rows of the runs beside the story's own."""
 
 _STATE: Final = re.compile(r"^frames(\['c'\]\[\d+\])*\['s'\]\['data'\]")
 """Where the user's state stands in a stored tree of frames."""
@@ -23,40 +26,48 @@ _STATE: Final = re.compile(r"^frames(\['c'\]\[\d+\])*\['s'\]\['data'\]")
 _MISSING: Final = object()
 
 
-def steps_of(run: RunState) -> list[tuple[Checkpoint, tuple[str, ...]]]:
-    """The rows of a run with their content, without those that only a failure leaves.
+def steps_of(run: RunState | None) -> Rows:
+    """The rows of a run, without those that only a failure leaves.
 
     These are the end markers of failures, which a run steps over, and a row that is stored with something left open,
     and once more when that is settled: that of a node whose way out raised, that of an agent's answer before its check.
     """
     return [
-        (row, fact)
-        for row, fact in zip(run.rows, run.facts, strict=True)
+        (row.node_id, row.step_type, row.status, without_repeats(row.frames.tree()))
+        for row in (() if run is None else run.rows)
         if (row.step_type, row.status) != ("run_end", "failed") and not row.leaf().state.keys() & {"route", "answer"}
     ]
 
 
-def path_of(run: RunState | None) -> Path:
-    """The way a run went."""
-    return [] if run is None else [(row.node_id, row.step_type, row.status) for row, _ in steps_of(run)]
+def row_differences(one: Rows, other: Rows, names: tuple[str, str]) -> Iterator[str]:
+    """Where two runs part: in the way they went; where that is one, in their values."""
+    ways = list(_path_differences(one, other, names))
+    yield from ways or _value_differences(one, other, names)
 
 
-def path_differences(one: Path, other: Path, names: tuple[str, str]) -> Iterator[str]:
-    """Where two ways part."""
+def other_differences(one: Others, other: Others, names: tuple[str, str]) -> Iterator[str]:
+    """Where the runs beside two runs part, their child runs among them."""
+    if len(one) != len(other):
+        yield f"{len(one)} other runs are there in {names[0]} and {len(other)} in {names[1]}"
+    for number, ((was, mine), (now, its)) in enumerate(zip(one, other, strict=False), start=2):
+        if was != now:
+            yield f"run {number} is {was} in {names[0]} and {now} in {names[1]}"
+        for what in row_differences(mine, its, names):
+            yield f"run {number}: {what}"
+
+
+def _path_differences(one: Rows, other: Rows, names: tuple[str, str]) -> Iterator[str]:
     for place in range(max(len(one), len(other))):
-        here, there = (" ".join(path[place]) if place < len(path) else "nothing" for path in (one, other))
+        here, there = (" ".join(rows[place][:3]) if place < len(rows) else "nothing" for rows in (one, other))
         if here != there:
             yield f"row {place + 1} is {here!r} in {names[0]} and {there!r} in {names[1]}"
             return
 
 
-def value_differences(one: RunState | None, other: RunState | None, names: tuple[str, str]) -> Iterator[str]:
-    """Where the values of two runs that went the same way differ first: at which row, in which key."""
-    if one is None or other is None:
-        return
-    for (mine, fact), (its, other_fact) in zip(steps_of(one), steps_of(other), strict=False):
-        if fact != other_fact:
-            yield f"after {mine.node_id}, {_first_key(mine.frames.tree(), its.frames.tree(), 'frames', names)}"
+def _value_differences(one: Rows, other: Rows, names: tuple[str, str]) -> Iterator[str]:
+    for (node, *_, mine), (*_, its) in zip(one, other, strict=False):
+        if _differ(mine, its):
+            yield f"after {node}, {_first_key(mine, its, 'frames', names)}"
             return
 
 

@@ -61,6 +61,25 @@ class RunState:
         for record in self.effects:
             yield f"effect {record.name.rpartition('.')[2]}: {record.status}"
 
+    @cached_property
+    def canonical(self) -> tuple[object, ...]:
+        """What a process that finds this run can tell it from another by: equal where the same will come of it.
+
+        No ids, times, epochs, owners and numbers of rows. A lease is live or has run out; of the end markers of
+        failures, which a run steps over, there is one or none, and of rows that repeat the one before there are none.
+        """
+        steps = [fact for fact in self.facts if fact[1:3] != ("run_end", "failed")]
+        way = tuple(fact for place, fact in enumerate(steps) if place == 0 or fact != steps[place - 1])
+        return (
+            self.head.status,
+            self.head.owned and ("held" if self.head.lease_live else "expired"),
+            self.head.parent_address,
+            way,
+            bool(self.facts) and self.facts[-1][1:3] == ("run_end", "failed"),
+            tuple((pending.interrupt_id, pending.reason) for pending in self.pending),
+            tuple(sorted((record.key, record.status, record.path) for record in self.effects)),
+        )
+
 
 @dataclass(frozen=True)
 class DurableState:
@@ -91,8 +110,13 @@ class DurableState:
         return [*mine, *(f"run {n}: {line}" for n, other in enumerate(self.others, 2) for line in other.lines())]
 
     @cached_property
+    def canonical(self) -> tuple[object, ...]:
+        """Equal where the same will come of it."""
+        return tuple(run.canonical for run in self.runs)
+
+    @cached_property
     def digest(self) -> str:
-        """Equal where the canonical content is."""
+        """Equal where the content is, row by row."""
         return sha256("\n".join(self.lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -23,7 +23,7 @@ When = Literal["before", "after"]
 
 VERSION = "fd1"
 _TOKEN = re.compile(r"fd1(?:-(?P<digest>[0-9a-f]{4}))?:(?P<steps>.+)", re.DOTALL)
-_STEP = re.compile(r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w-]+) (?P<when>before|after)", re.DOTALL)
+_STEP = re.compile(r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w+-]+) (?P<when>before|after)", re.DOTALL)
 _ESCAPED = "%,;='\"\\`$!\n\r\t"
 
 
@@ -56,13 +56,43 @@ class Fault(Enum):
     LOST_ANSWER = "lost-answer"
     """The server has committed the first statement of the boundary when the connection is lost, before it answers."""
 
+    ZOMBIE = "zombie"
+    """The process stands still for longer than its lease, another carries the run on, and then it goes on itself."""
+    TICK_ON = "tick+"
+    """The store's clock jumps an hour on, and that of the process does not."""
+    TICK_BACK = "tick-"
+    """The store's clock jumps an hour back."""
+    CANCEL = "cancel"
+    """The task that awaits the run is cancelled: of async stories only."""
+    LOCKED = "locked"
+    """Another connection holds the write lock of the SQLite file when the next transaction begins."""
+    FULL = "full"
+    """The SQLite file cannot grow in the next transaction."""
+    IO = "io"
+    """The next transaction cannot be written: the system reports an error to SQLite at its commit."""
+
+    @property
+    def kills(self) -> bool:
+        """Whether it ends the process, so that another must carry the run on."""
+        return self in (Fault.CRASH, Fault.KILL)
+
+    @property
+    def file(self) -> bool:
+        """Whether it strikes an SQLite file."""
+        return self in (Fault.LOCKED, Fault.FULL, Fault.IO)
+
     @property
     def wire(self) -> bool:
         """Whether it strikes a connection to a server, and so no process: the run must end as if nothing was."""
         return self in (Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
 
-    def strikes(self, when: When, *, sends: bool) -> bool:
-        """Whether it can strike at an instant; `sends` tells that what follows sends a statement to the server."""
+    def strikes(self, when: When, *, sends: bool, writes: bool) -> bool:
+        """Whether it can strike at an instant.
+
+        `sends` tells that what follows sends a statement to the server, `writes` that what follows writes to the store.
+        """
+        if self.file:
+            return when == "before" and writes
         return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (when == "before" and sends)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
 from pytest_fastdur.faults import SweepError, faults_named
-from pytest_fastdur.plugin import SWEEPS, option
+from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
-from pytest_fastdur.sweep import Order, carry_out
+from pytest_fastdur.sweep import Order, Recorded, carry_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -106,12 +108,15 @@ class CrashSweep:
             enter=enter,
         )
         given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+        recorded = Recorded() if option(self._item.config, "report") else None
         try:
-            report = carry_out(story, self._order(given), self._backend)
+            report = carry_out(story, self._order(given), self._backend, recorded)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         report.nodeid = self._item.nodeid
         self._keep(report)
+        if recorded is not None:
+            self._write(recorded, report)
         if not report.ok:
             pytest.fail(report.render(), pytrace=False)
         return report
@@ -134,24 +139,60 @@ class CrashSweep:
 
         budget, seed = chosen("budget"), chosen("seed")
         token = option(config, "replay")
+        kept = self._kept()
         return Order(
             faults_named(chosen("faults") or "crash"),
             chosen("at"),
-            chosen("depth") or 1,
+            chosen("depth"),
             None if budget is None else int(budget),
             None if seed is None else int(seed),
             token,
-            self._known(token),
+            hasattr(os, "fork"),
+            kept,
+            self._found(),
+            self._known(*kept, *([] if token is None else [token])),
         )
 
-    def _known(self, token: str | None) -> dict[str, list[str]]:
-        """The list that a token was recorded on, where a run in this directory has kept it."""
+    def _kept(self) -> tuple[str, ...]:
+        """The tokens of the marks on the test."""
+        tokens: list[str] = []
+        for marker in self._item.iter_markers("fastdur_replay"):
+            if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
+                message = (
+                    "the marker fastdur_replay takes one token: fastdur_replay('fd1-7c4e:start/claim=crash after')"
+                )
+                raise SweepError(message)
+            tokens.append(marker.args[0])
+        return tuple(reversed(tokens))
+
+    def _found(self) -> tuple[str, ...]:
+        """The tokens that the last run in this directory has found by this test."""
         cache: Any = getattr(self._item.config, "cache", None)
-        if cache is None or token is None:
-            return {}
-        digest = token.partition(":")[0].partition("-")[2]
-        found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
-        return {} if found is None else {digest: found}
+        found: Any = None if cache is None else cache.get(self._place, None)
+        return tuple(found or ())
+
+    @property
+    def _place(self) -> str:
+        return f"fastdur/found/{sha256(self._item.nodeid.encode()).hexdigest()[:16]}"
+
+    def _known(self, *tokens: str) -> dict[str, list[str]]:
+        """The lists that tokens were recorded on, where a run in this directory has kept them."""
+        cache: Any = getattr(self._item.config, "cache", None)
+        known: dict[str, list[str]] = {}
+        if cache is None:
+            return known
+        for token in tokens:
+            digest = token.partition(":")[0].partition("-")[2]
+            found = cast("list[str] | None", cache.get(f"fastdur/boundaries/{digest}", None)) if digest else None
+            known |= {} if found is None else {digest: found}
+        return known
+
+    def _write(self, recorded: Recorded, report: SweepReport) -> None:
+        """The histories of this sweep, into a file of this test: every worker writes its own."""
+        folder = report_folder(self._item.config)
+        name = sha256(self._item.nodeid.encode()).hexdigest()[:16]
+        with (folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines_of(recorded, report))
 
     def _keep(self, report: SweepReport) -> None:
         self._item.stash.setdefault(SWEEPS, []).append(report)
@@ -163,5 +204,9 @@ class CrashSweep:
             properties.append(("fastdur.verdict", finding.verdict))
             properties.append(("fastdur.replay", finding.token))
         cache: Any = getattr(self._item.config, "cache", None)
-        if cache is not None and report.findings:
+        if cache is None or report.restricted is not None:
+            return
+        if report.findings:
             cache.set(f"fastdur/boundaries/{report.digest}", report.boundaries)
+        if report.findings or self._found():
+            cache.set(self._place, [finding.token for finding in report.findings])

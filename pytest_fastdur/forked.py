@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
 import traceback
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_fastdur.faults import SweepError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 BROKEN = 70
 """The exit status of a child whose own work raised; its message is the traceback."""
@@ -44,28 +48,100 @@ def require_fork() -> None:
         raise SweepError(message)
 
 
-def in_child(work: Callable[[Callable[[bytes], None]], None]) -> Death:
-    """Run `work(send)` in a child and wait for its end. `send` hands one message over, before a kill or at the end.
+Work = Callable[[bytes, Callable[[bytes], None]], None]
+"""What a child does: with an order, and with a function that hands one message over, before a kill or at the end."""
 
-    The child never returns into the caller's code. If this process is interrupted while it waits, the child is killed.
+
+class ForkServer:
+    """Makes a child for each order, by fork, from a process that has one thread and nothing open.
+
+    The server is a fork of this process as it is when the block begins, and so is every child of it, whatever this
+    process does in the meantime; `prepare(order)` is done in the server before a child is made. A child never returns
+    into the caller's code. Where this process is interrupted while it waits, the child and the server are killed; where
+    it is gone, the server ends.
     """
-    reading, writing = os.pipe()
-    pid = _fork()
-    if pid == 0:
-        os.close(reading)
-        _live_and_die(work, writing)
-    os.close(writing)
-    reaped = False
+
+    def __init__(self, work: Work, prepare: Callable[[bytes], object] = bytes) -> None:
+        self._work, self._prepare = work, prepare
+        self._pid = 0
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        """Start the server."""
+        ours, its = socket.socketpair()
+        self._pid = _fork()
+        if self._pid == 0:
+            ours.close()
+            _serve(self._work, self._prepare, its)
+        its.close()
+        self._file = ours.makefile("rwb")
+        ours.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        if self._pid:
+            self._file.close()
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+
+    def run(self, order: bytes) -> Death:
+        """Let a child work on an order, and wait for its end."""
+        child = 0
+        told = False
+        try:
+            _write(self._file, order)
+            child = int(_read(self._file))
+            status = int(_read(self._file))
+            message = _read(self._file)
+            told = True
+        finally:
+            if not told:
+                self._kill(child)
+        return Death(status, message)
+
+    def _kill(self, child: int) -> None:
+        for pid in (self._pid, child):
+            with suppress(ProcessLookupError):
+                if pid:
+                    os.kill(pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        self._pid = 0
+
+
+def _serve(work: Work, prepare: Callable[[bytes], object], channel: socket.socket) -> None:
+    """Be the server."""
     try:
-        message = b"".join(_chunks(reading))
-        _, status = os.waitpid(pid, 0)
-        reaped = True
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever is interrupted kills its server
+        gc.freeze()  # a child that looks through all of this for garbage would copy every page of it
+        with channel.makefile("rwb") as file:
+            while order := _read(file):
+                prepare(order)
+                reading, writing = os.pipe()
+                pid = _fork()
+                if pid == 0:
+                    os.close(reading)
+                    _live_and_die(work, order, writing)
+                os.close(writing)
+                _write(file, str(pid).encode())
+                message = b"".join(_chunks(reading))
+                os.close(reading)
+                _, status = os.waitpid(pid, 0)
+                _write(file, str(status).encode())
+                _write(file, message)
     finally:
-        os.close(reading)
-        if not reaped:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    return Death(status, message)
+        os._exit(0)
+
+
+def _write(file: Any, message: bytes) -> None:
+    file.write(len(message).to_bytes(8, "big") + message)
+    file.flush()
+
+
+def _read(file: Any) -> bytes:
+    """The next message; nothing where the other side has ended."""
+    found: bytes = file.read(int.from_bytes(file.read(8), "big"))
+    return found
 
 
 def _fork() -> int:
@@ -77,10 +153,10 @@ def _fork() -> int:
         return os.fork()
 
 
-def _live_and_die(work: Callable[[Callable[[bytes], None]], None], writing: int) -> None:
+def _live_and_die(work: Work, order: bytes, writing: int) -> None:
     status = BROKEN
     try:
-        work(lambda message: _send(writing, message))
+        work(order, lambda message: _send(writing, message))
         status = 0
     finally:
         if status:

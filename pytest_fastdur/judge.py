@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_fastdur.differences import path_differences, path_of, value_differences
+from pytest_fastdur.differences import other_differences, row_differences
+from pytest_fastdur.faults import Fault
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
 
-    from pytest_fastdur.control import Control
+    from pytest_fastdur.evidence import Count, End, Evidence, Witnessed
     from pytest_fastdur.faults import Step
-    from pytest_fastdur.ledger import Tally
     from pytest_fastdur.lifetimes import Lifetime
-    from pytest_fastdur.world import World
+    from pytest_fastdur.observers import Event
 
+_ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
+"""What a story may do when it deals with an error itself: go another way."""
+_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect")
+"""What the engine does as user code is called, or inside of it."""
+_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
+"""By these a call may end, with the documented error; or it goes on."""
+_UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
+"""Of these nothing may show."""
 _DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
 _NAMES = ("the uninterrupted run", "this one")
 
@@ -24,43 +31,85 @@ _NAMES = ("the uninterrupted run", "this one")
 def struck_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
     """Whether an ordered fault fired, and the lifetime ended by it and by nothing else."""
     where, fault = str(step.point), step.fault.value
-    struck = str(step) in lifetime.struck
     reached = any(step.point.is_of(lifetime.call.label, event) for event in lifetime.events)
     if lifetime.how == "hung":
         yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
-    elif step.fault.wire and reached and not struck:
-        yield Violation(Verdict.NOT_FIRED, f"{fault} {where} was armed, and nothing was sent that it could strike")
-    elif not struck and lifetime.how in ("completed", "paused"):
+    elif str(step) in lifetime.struck:
+        yield from _ended_as_ordered(lifetime, step)
+    elif reached:
+        yield Violation(Verdict.NOT_FIRED, f"{fault} {where} was armed, and nothing was done that it could strike")
+    elif lifetime.how in ("completed", "paused"):
         yield Violation(Verdict.NEVER_REACHED, f"{where} was not reached; {lifetime.call} ended {lifetime.how}")
-    elif not struck:
+    else:
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} before {where}: {lifetime.error}")
-    elif step.fault.value in _DEATHS:
-        if lifetime.how in ("completed", "paused"):
-            what = f"{step.fault.value} {where} struck and {lifetime.call} ended {lifetime.how}"
-            yield Violation(Verdict.NOT_FIRED, what)
-        elif lifetime.how != _DEATHS[step.fault.value]:
-            yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
-    elif step.fault.wire and lifetime.how not in ("completed", "paused"):
-        ended = f"{lifetime.call} ended {lifetime.how}: {lifetime.error}"
-        what = f"{fault} {where}: one connection was lost, and {ended}"
+
+
+def _ended_as_ordered(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
+    """Whether a lifetime that a fault has struck ended as that fault ends one."""
+    where, fault, ended = str(step.point), step.fault, f"{lifetime.call} ended {lifetime.how}"
+    goes_on = lifetime.how in ("completed", "paused")
+    if fault.kills and goes_on:
+        yield Violation(Verdict.NOT_FIRED, f"{fault.value} {where} struck and {ended}")
+    elif lifetime.how != _DEATHS.get(fault.value) and (fault.kills or lifetime.how == "died"):
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.how} at {where}: {lifetime.error}")
+    elif fault in _MAY_RAISE:
+        yield from _raised_as_documented(lifetime, step)
+    elif fault.wire and not goes_on:
+        yield Violation(
+            Verdict.WRONG_ERROR, f"{fault.value} {where}: one connection was lost, and {ended}: {lifetime.error}"
+        )
+    elif fault in _UNNOTICED and not goes_on:
+        yield Violation(Verdict.WRONG_ERROR, f"{fault.value} {where}: {ended}: {lifetime.error}")
+
+
+def _raised_as_documented(lifetime: Lifetime, step: Step) -> Iterator[Violation]:
+    """Whether what came out of a fault that a run may end by is what is documented for it."""
+    fine = lifetime.cancelled if step.fault is Fault.CANCEL else lifetime.trouble
+    if lifetime.how == "raised" and not fine:
+        what = f"{step.fault.value} {step.point}: {lifetime.call} raised {lifetime.error}, which is not documented"
         yield Violation(Verdict.WRONG_ERROR, what)
 
 
-def raised_as_ordered(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
-    """Whether a raised error came out as itself, or failed the run, or was dealt with by the story."""
-    if lifetime.how == "raised" and not lifetime.injected and status != "failed":
+def raised_as_ordered(lifetime: Lifetime, step: Step, status: str | None) -> Iterator[Violation]:
+    """Whether a raised error came out as itself, or was dealt with by the story: which only meets it in its own code.
+
+    What the story itself sees of a fault is its own affair: it may go on, raise an error of its own, or fail.
+    """
+    if str(step) not in lifetime.struck:
+        return
+    inside = any(_is_met_by_the_story(event) for event in lifetime.events if event.at(step.point))
+    if lifetime.how in ("completed", "paused") and not inside:
+        yield Violation(Verdict.NOT_FIRED, f"raise {step.point} struck and {lifetime.call} ended {lifetime.how}")
+    elif lifetime.how == "raised" and not lifetime.injected and not (inside and status == "failed"):
         what = f"the ordered RuntimeError became {lifetime.error}, and the run is {status}"
         yield Violation(Verdict.WRONG_ERROR, what)
 
 
+def _is_met_by_the_story(event: Event) -> bool:
+    """Whether an error at a boundary goes through code of the user's, or may be retried as the story says."""
+    return bool(event.run) or event.kind in _IN_USER_CODE
+
+
 def healed_as_documented(lifetime: Lifetime, status: str | None) -> Iterator[Violation]:
-    """Whether a lifetime without a fault ended in a documented way."""
+    """Whether a lifetime without a fault ended as lifetimes of the uninterrupted run do: completed, or paused.
+
+    That nobody knows what became of an effect is no end: whoever heals finds out, says so, and resumes.
+    """
     if lifetime.how == "hung":
         yield Violation(Verdict.HANG, f"no end after {len(lifetime.events)} boundaries, in {lifetime.call}")
     elif lifetime.how == "died":
         yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} died without a fault: {lifetime.error}")
-    elif lifetime.how == "raised" and not lifetime.documented and status != "failed":
-        yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
+    elif lifetime.how == "raised" and not in_doubt(lifetime):
+        if status == "failed":
+            what = f"{lifetime.call} failed in the recovery, which the uninterrupted run does not: {lifetime.error}"
+            yield Violation(Verdict.DIVERGED, what)
+        elif lifetime.documented:
+            what = f"{lifetime.call} was refused although nothing hinders it: {lifetime.error}"
+            yield Violation(Verdict.WRONG_ERROR, what)
+        else:
+            yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} raised {lifetime.error}, which is not documented")
+    elif lifetime.how not in ("completed", "paused", "raised"):
+        yield Violation(Verdict.DIED_OTHERWISE, f"{lifetime.call} {lifetime.how} without a fault: {lifetime.error}")
 
 
 def refused(lifetime: Lifetime, status: str | None) -> bool:
@@ -73,30 +122,93 @@ def in_doubt(lifetime: Lifetime) -> bool:
     return lifetime.how == "raised" and (lifetime.error or "").startswith("EffectUnknown:")
 
 
-def compared(world: World, control: Control) -> Iterator[Violation]:
-    """Whether effects, way and values of a history are those of the uninterrupted run."""
-    yield from world.repeats()
-    tallies = {} if world.story.ledger is None else world.story.ledger.tallies()
-    counted = world.story.counted()
-    for name in {**control.tallies, **control.counted, **tallies, **counted}:
-        mode = world.story.effects.get(name, "exactly-once")
-        if name in counted or name in control.counted:
-            seen = (control.counted.get(name, 0), counted.get(name, 0))
-        else:
-            seen = _counts(control.tallies.get(name), tallies.get(name), mode, world.once)
-        yield from _effect(name, mode, seen, finished=world.status == "completed")
-    if world.status == "completed":
-        yield from _outcome(world, control)
+def of_lifetime(seen: Witnessed) -> Iterator[Violation]:
+    """What one lifetime has done wrong."""
+    lifetime, status = seen.lifetime, seen.status
+    for step in () if seen.ordered is None else seen.ordered.steps:
+        yield from struck_as_ordered(lifetime, step)
+        if step.fault is Fault.RAISE:
+            yield from raised_as_ordered(lifetime, step, status)
+    if seen.changed:
+        yield Violation(Verdict.WRONG_ERROR, f"{lifetime.call} was refused and changed the store")
+    if seen.role in ("healed", "refused"):
+        yield from healed_as_documented(lifetime, status)
 
 
-def _counts(reference: Tally | None, tally: Tally | None, mode: str, once: AbstractSet[str]) -> tuple[int, int]:
-    if mode == "exactly-once":
-        return (reference.seen_once(once) if reference else 0), (tally.seen_once(once) if tally else 0)
-    return (reference.entered if reference else 0), (tally.entered if tally else 0)
+def of_history(evidence: Evidence, reference: End) -> Iterator[Violation]:
+    """Everything that a history has done wrong, against the uninterrupted run."""
+    yield from evidence.seen
+    for seen in evidence.witnessed:
+        yield from of_lifetime(seen)
+    yield from _never_begun(evidence)
+    yield from _healed_in_time(evidence)
+    if not evidence.complete:
+        return
+    if evidence.asks:  # an answer would lead on, only nobody has one
+        yield Violation(Verdict.DIVERGED, evidence.asks)
+    else:
+        yield from _unfinished(evidence)
+    finished = evidence.end.status == "completed"
+    for name, count in evidence.counts.items():
+        yield from _effect(name, count, finished=finished)
+    if finished:
+        yield from _outcome(evidence.end, reference)
 
 
-def _effect(name: str, mode: str, seen: tuple[int, int], *, finished: bool) -> Iterator[Violation]:
-    usual, here = seen
+def is_handled(evidence: Evidence) -> bool:
+    """Whether the story itself has dealt with an error that was raised, and may have gone another way."""
+    return any(
+        step.fault is Fault.RAISE and seen.lifetime.how in ("completed", "paused")
+        for seen in evidence.witnessed
+        for step in (() if seen.ordered is None else seen.ordered.steps)
+    )
+
+
+def is_doubted(evidence: Evidence) -> bool:
+    """Whether the run stopped with `EffectUnknown` until somebody had said what happened."""
+    return evidence.doubted or any(seen.role == "in doubt" for seen in evidence.witnessed)
+
+
+def worst(evidence: Evidence, reference: End) -> Violation | None:
+    """The violation that counts: the first code there is."""
+    forgiven = _ANOTHER_WAY if is_handled(evidence) else frozenset[Verdict]()
+    found = [each for each in of_history(evidence, reference) if each.verdict not in forgiven or each in evidence.seen]
+    return min(found, key=lambda each: each.verdict.value, default=None)
+
+
+def mark(evidence: Evidence, violation: Violation | None) -> str:
+    """What stands in the matrix.
+
+    A code; `ask` where the run stopped until somebody had said what happened; `alt` where the story dealt with an error
+    itself; or `ok`.
+    """
+    if violation is not None:
+        return violation.verdict.code
+    if is_doubted(evidence):
+        return "ask"
+    return "alt" if is_handled(evidence) else "ok"
+
+
+def _never_begun(evidence: Evidence) -> Iterator[Violation]:
+    begun = {seen.lifetime.call.label for seen in evidence.witnessed}
+    for step in evidence.plan.steps:
+        if step.point.lifetime not in begun:
+            what = f"there was no lifetime {step.point.lifetime} to reach {step.point} in"
+            yield Violation(Verdict.NEVER_REACHED, what)
+
+
+def _healed_in_time(evidence: Evidence) -> Iterator[Violation]:
+    """Whether a run needed no more lifetimes than one, and one for each question. Those that raise are judged alone."""
+    last = max((n for n, seen in enumerate(evidence.witnessed) if seen.role == "faulted"), default=-1)
+    healing = [seen.lifetime.how for seen in evidence.witnessed[last + 1 :]]
+    needed, enough = sum(how in ("completed", "paused") for how in healing), evidence.questions + 1
+    if needed > enough:
+        what = f"the recovery took {needed} lifetimes; with {evidence.questions} questions {enough} do"
+        yield Violation(Verdict.HANG, what)
+
+
+def _effect(name: str, count: Count, *, finished: bool) -> Iterator[Violation]:
+    here, usual, mode = count.here, count.usual, count.mode
     what = f"{name!r} happened {_times(here)}, in the uninterrupted run {_times(usual)} (declared {mode})"
     if here > usual and mode != "at-least-once":
         yield Violation(Verdict.EFFECT_REPEATED, what)
@@ -108,26 +220,24 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _outcome(world: World, control: Control) -> Iterator[Violation]:
-    run = world.state.run
-    path = path_of(run)
-    ways = list(path_differences(control.path, path, _NAMES))
-    for what in ways or value_differences(control.state.run, run, _NAMES):
+def _outcome(end: End, reference: End) -> Iterator[Violation]:
+    for what in row_differences(reference.rows, end.rows, _NAMES):
         yield Violation(Verdict.DIVERGED, what)
-    others, usual = len(world.state.others), len(control.state.others)
-    if others != usual:
-        yield Violation(Verdict.DIVERGED, f"{others} other runs were started, in the uninterrupted run {usual}")
+    for what in other_differences(reference.others, end.others, _NAMES):
+        yield Violation(Verdict.DIVERGED, what)
 
 
-def unfinished(world: World, tried: list[Lifetime]) -> Iterator[Violation]:
+def _unfinished(evidence: Evidence) -> Iterator[Violation]:
     """A run that has not completed although nothing hinders it any more."""
-    if world.status == "completed":
+    status = evidence.end.status
+    if status == "completed" or not evidence.witnessed:
         return
-    last = world.lifetimes[-1]
+    last = evidence.witnessed[-1].lifetime
     if last.how in ("hung", "died"):
         return  # that is the finding; what a call that had ended would have said is not known
-    if world.status == "failed" and last.how == "raised":
+    if status == "failed" and last.how == "raised":
         yield Violation(Verdict.DIVERGED, f"the recovered run fails: {last.error}")
         return
+    tried = [seen.lifetime for seen in evidence.witnessed if seen.role == "refused"]
     said = "; ".join(f"{life.call} -> {life.error or life.how}" for life in tried) or "it never ends"
-    yield Violation(Verdict.STRANDED, f"the run is {world.status}; {said}")
+    yield Violation(Verdict.STRANDED, f"the run is {status}; {said}")

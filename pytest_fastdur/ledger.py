@@ -1,8 +1,8 @@
 """The effect ledger: what really happened outside, kept outside the process that is killed.
 
 An append-only file. Each line is one `write` on a descriptor opened with O_APPEND, before the body (entered) and after
-it (finished), so that a killed process has written what it did and nothing of what it did not. SIGKILL loses no line: a
-written page belongs to the kernel.
+it (finished, or raised), so that a killed process has written what it did and nothing of what it did not. SIGKILL loses
+no line: a written page belongs to the kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -20,7 +21,7 @@ from fastdur.errors import SimulatedCrash
 from fastdur.scope import current
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from collections.abc import Set as AbstractSet
 
 P = ParamSpec("P")
@@ -42,6 +43,8 @@ class Entry:
     key: str | None
     keyed: bool
     finished: bool = False
+    raised: bool = False
+    """Whether the body raised: it may have reached the provider, and it may not."""
 
 
 @dataclass(slots=True)
@@ -119,27 +122,26 @@ class EffectLedger:
 
             @wraps(fn)
             async def awrapped(*args: P.args, **kwargs: P.kwargs) -> Any:
-                number = self._enter(name)
-                result = await body(*args, **kwargs)
-                self._finish(number)
-                return result
+                with self._noted(name):
+                    return await body(*args, **kwargs)
 
             return cast("Callable[P, R]", awrapped)
 
         @wraps(fn)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-            number = self._enter(name)
-            result = fn(*args, **kwargs)
-            self._finish(number)
-            return result
+            with self._noted(name):
+                return fn(*args, **kwargs)
 
         return wrapped
 
     def record(self, name: str) -> None:
         """Note that the effect `name` happens here and now."""
-        self._finish(self._enter(name))
+        with self._noted(name):
+            pass
 
-    def _enter(self, name: str) -> str:
+    @contextmanager
+    def _noted(self, name: str) -> Generator[None]:
+        """Note the beginning and the end of a body. Of one that raised it is known too whether it asked for the key."""
         scope = current.get()
         if scope and scope.node.host.poisoned:
             message = "this process has been crashed on purpose; it reaches no provider any more"
@@ -147,10 +149,13 @@ class EffectLedger:
         number = f"{os.getpid()}.{next(self._numbers)}"
         key = scope.effect.key if scope and scope.effect is not None else None
         self._write([number, name, self.lifetime, key, _is_keyed()])
-        return number
-
-    def _finish(self, number: str) -> None:
-        self._write([number, _is_keyed()])
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            if not (scope and scope.node.host.poisoned):  # the dead write nothing
+                self._write([number, _is_keyed(), finished])
 
     def _write(self, line: list[object]) -> None:
         os.write(self._file, f"{json.dumps(line)}\n".encode())
@@ -163,12 +168,11 @@ class EffectLedger:
         size = os.fstat(self._file).st_size
         for line in os.pread(self._file, size, 0).splitlines():
             number, *rest = json.loads(line)
-            if len(rest) == 1:
-                entry = entries.get(number)
-                if entry is not None:  # else it was entered before the ledger was cleared
-                    entry.finished, entry.keyed = True, entry.keyed or rest[0]
-            else:
+            if len(rest) > 2:  # noqa: PLR2004 - a line of an end says less
                 entries[number] = Entry(*rest)
+            elif number in entries:  # else it was entered before the ledger was cleared
+                entry, (keyed, finished) = entries[number], rest
+                entry.finished, entry.raised, entry.keyed = finished, not finished, entry.keyed or keyed
         found: dict[str, Tally] = {}
         for entry in entries.values():
             found.setdefault(entry.name, Tally()).entries.append(entry)

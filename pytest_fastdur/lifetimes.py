@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,22 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from fastdur._codec import freeze
 from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
-from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash
-from pytest_fastdur.faults import Fault, SweepError
-from pytest_fastdur.forked import BROKEN, in_child
+from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
+from fastdur.records import Resume
+from pytest_fastdur import strikes
+from pytest_fastdur.faults import SweepError
+from pytest_fastdur.leaks import Held
 from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import TracebackType
 
     from fastdur._runner import Runner
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Resume, RunResult
-    from pytest_fastdur.faults import Step
+    from fastdur.records import RunResult
     from pytest_fastdur.story import Story
-    from pytest_fastdur.wire import Wire
 
 Open = Callable[[], "Checkpointer"]
 """How a process opens the store of its history."""
@@ -44,6 +42,17 @@ class Call:
     label: str
     kind: Literal["start", "resume"]
     answer: Resume | None = None
+
+    def plain(self) -> list[Any]:
+        """As JSON keeps it, without what came with the answer."""
+        answer = None if self.answer is None else [self.answer.approved, self.answer.interrupt_id]
+        return [self.label, self.kind, answer]
+
+    @staticmethod
+    def of(plain: list[Any]) -> Call:
+        """The call that `plain` was made from."""
+        label, kind, answer = plain
+        return Call(label, kind, None if answer is None else Resume(answer[0], {}, answer[1]))
 
     def __str__(self) -> str:
         """As people write it."""
@@ -66,8 +75,18 @@ class Lifetime:
     error: str | None = None
     documented: bool = False
     """Whether the error is one of fastdur's own."""
+    trouble: bool = False
+    """Whether the error says that the store is in trouble."""
     injected: bool = False
     """Whether the error is the one that was ordered."""
+    cancelled: bool = False
+    """Whether the error is a cancellation."""
+    awaited: bool = False
+    """Whether it was on an event loop."""
+    left: list[str] = field(default_factory=list[str])
+    """What it has left open in its process."""
+    clock: float = 0.0
+    """How far the store's clock was ahead at the end."""
     returned: str | None = None
     """A digest of the output and the state that the call returned."""
 
@@ -79,7 +98,12 @@ class Lifetime:
             "struck": self.struck,
             "error": self.error,
             "documented": self.documented,
+            "trouble": self.trouble,
             "injected": self.injected,
+            "cancelled": self.cancelled,
+            "awaited": self.awaited,
+            "left": self.left,
+            "clock": self.clock,
             "returned": self.returned,
         }
 
@@ -104,19 +128,35 @@ def live(
     story: Story,
     open_: Open,
     call: Call,
-    steps: Sequence[Step],
-    budget: int,
+    watch: Watch,
     *,
-    forked: bool,
-    wire: Wire | None = None,
+    faulty: bool = False,
+    stays: bool = True,
 ) -> Lifetime:
-    """Play one lifetime in a child process, or here: then whatever it holds is dropped as if the process had died.
+    """Play one lifetime in this process: then whatever it holds is dropped as if the process had died.
 
-    With `wire`, which the store must be reached through, it is played here.
+    With `faulty` the connections to its SQLite file can be faulted. Where this process `stays`, it is told what the
+    lifetime has left open in it.
     """
-    if forked:
-        return _in_child(story, open_, call, steps, budget)
-    return _here(story, open_, call, Watch(story.execution_id, steps, budget, _nothing, wire))
+    store = watch.store = open_()
+    # A proxy ends its connections when it likes.
+    held = Held.now(store.location) if stays and not watch.wired else None
+    if faulty:
+        strikes.make_faulty(store)
+        store.setup()
+    ending = Ending()
+    with ending:
+        runner = _built(story, store)
+        with observe(watch, store=runner.checkpointer):
+            ending.result = _played(runner, story, call, watch)
+    watch.see_to_what_is_armed()
+    lifetime = _judged(call, ending, watch)
+    lifetime.awaited = watch.task is not None
+    lifetime.clock = getattr(store, "clock_offset", 0.0)
+    _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
+    if held is not None and lifetime.how in ("completed", "paused", "raised"):
+        lifetime.left = held.left(store.location, watch.usual)
+    return lifetime
 
 
 def digest_of_values(output: object, state: object) -> str:
@@ -128,23 +168,6 @@ def digest_of_values(output: object, state: object) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _nothing(_: Watch) -> None:
-    """Nobody waits for an announcement."""
-
-
-def _here(story: Story, open_: Open, call: Call, watch: Watch) -> Lifetime:
-    store = open_()
-    ending = Ending()
-    with ending:
-        runner = _built(story, store)
-        with observe(watch, store=runner.checkpointer):
-            ending.result = _played(runner, story, call)
-    watch.see_to_the_wire()
-    lifetime = _judged(call, ending, watch)
-    _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
-    return lifetime
-
-
 def _built(story: Story, store: Checkpointer) -> Runner:
     runner = story.build(store)
     used = getattr(runner, "checkpointer", None)
@@ -154,7 +177,7 @@ def _built(story: Story, store: Checkpointer) -> Runner:
     return runner
 
 
-def _played(runner: Runner, story: Story, call: Call) -> RunResult:
+def _played(runner: Runner, story: Story, call: Call, watch: Watch) -> RunResult:
     entered: Any = runner
     if not is_async(runner):
         if call.kind == "start" and story.enter is not None:
@@ -164,6 +187,7 @@ def _played(runner: Runner, story: Story, call: Call) -> RunResult:
         return runner.resume(story.execution_id, call.answer)
 
     async def played() -> RunResult:
+        watch.task = asyncio.current_task()
         if call.kind == "start" and story.enter is not None:
             return await story.enter(runner, story.execution_id)  # type: ignore[no-any-return]
         if call.kind == "start":
@@ -226,6 +250,8 @@ def _judged(call: Call, ending: Ending, watch: Watch) -> Lifetime:
         found.how = "raised"
         found.error = f"{type(error).__qualname__}: {error}"
         found.documented = isinstance(error, FastdurError)
+        found.trouble = isinstance(error, StoreError)
+        found.cancelled = isinstance(error, asyncio.CancelledError)
         found.injected = watch.injected is not None and error is watch.injected
     elif result is not None:
         found.how = "completed" if result.status == "completed" else "paused"
@@ -242,26 +268,3 @@ def _give_up(store: Checkpointer, *, crashed: bool) -> None:
         store.close()
     elif isinstance(store, Store):
         Store.close(store)
-
-
-def _in_child(story: Story, open_: Open, call: Call, steps: Sequence[Step], budget: int) -> Lifetime:
-    def work(send: Callable[[bytes], None]) -> None:
-        def announce(watch: Watch) -> None:
-            dying = Lifetime(call, "killed", watch.events, [str(step) for step in watch.struck])
-            send(json.dumps(dying.plain()).encode())
-
-        lifetime = _here(story, open_, call, Watch(story.execution_id, steps, budget, announce))
-        send(json.dumps(lifetime.plain()).encode())
-
-    death = in_child(work)
-    if death.status == 0 or death.signal == signal.SIGKILL:
-        kills = any(step.fault is Fault.KILL for step in steps)
-        if death.message and (death.status == 0 or kills):
-            return Lifetime.of(call, json.loads(death.message))
-    error = str(death)
-    if death.message and death.signal is None:
-        text = death.message.decode("utf-8", "replace")
-        error = f"{error}, {text}" if death.status >> 8 == BROKEN else f"{error} after its end"
-    if "SweepError" in error:
-        raise SweepError(error.rstrip().rpartition("SweepError: ")[2])
-    return Lifetime(call, "died", error=error)

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
+from pytest_fastdur import strikes
 from pytest_fastdur.faults import Fault
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
-    from pytest_fastdur.faults import Step, When
+    from pytest_fastdur.faults import Point, Step, When
     from pytest_fastdur.wire import When as InAStatement
     from pytest_fastdur.wire import Wire
 
@@ -28,6 +30,8 @@ _IN_A_STATEMENT: dict[Fault, InAStatement] = {
     Fault.LOST_COMMIT: "in",
     Fault.LOST_ANSWER: "after",
 }
+
+_WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect", "Transact"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,15 @@ class Event:
     body: tuple[str, str] | None = None
     """The run and the key of the effect whose body this is."""
 
+    @property
+    def writes(self) -> bool:
+        """Whether what is done between before and after writes to the store."""
+        return self.kind in _WRITES
+
+    def at(self, point: Point) -> bool:
+        """Whether this is the instant of a point."""
+        return (self.when, self.name) == (point.when, point.name)
+
     def plain(self) -> list[Any]:
         """As JSON keeps it, for the way out of a child process."""
         return [self.when, self.name, self.kind, self.run, self.row, self.path, self.once, self.sends, self.body]
@@ -69,14 +82,14 @@ def row_fact(row: Any) -> tuple[str, ...]:
 
 def frames_digest(frames: Frame) -> str:
     """A digest of a tree of frames: states, visits, questions and answers, not how often a model was asked again."""
-    text = json.dumps(_without_repeats(frames.tree()), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(without_repeats(frames.tree()), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _without_repeats(tree: Any) -> Any:
+def without_repeats(tree: Any) -> Any:
     """A stored tree of frames without what an agent notes of model calls that were made again."""
     state = {key: part for key, part in tree["s"].items() if key != "again"}
-    return {**tree, "s": state, **({"c": [_without_repeats(child) for child in tree["c"]]} if "c" in tree else {})}
+    return {**tree, "s": state, **({"c": [without_repeats(child) for child in tree["c"]]} if "c" in tree else {})}
 
 
 class Watch:
@@ -87,7 +100,8 @@ class Watch:
         execution_id: str,
         steps: Sequence[Step],
         budget: int,
-        announce: Callable[[Watch], None],
+        announce: Callable[[Watch], None] | None = None,
+        look: Callable[[Watch], None] | None = None,
         wire: Wire | None = None,
     ) -> None:
         self.events: list[Event] = []
@@ -98,21 +112,37 @@ class Watch:
         self._orders = {(step.point.when, step.point.name): step for step in steps}
         self._budget = budget
         self._announce = announce
+        self._look = look
         self._runs: list[str] = []
         self._names: dict[tuple[str, str], int] = {}
         self._wire = wire
         self._sent = 0
         self._armed: Step | None = None
+        self.store: object = None
+        """The store object of this lifetime."""
+        self.task: asyncio.Task[Any] | None = None
+        """The task that awaits the run, where it is an async one."""
+        self.usual: frozenset[str] = frozenset()
+        """The kinds of what the story leaves open anyway."""
+        self.frozen: Callable[[Watch], None] | None = None
+        """What happens while this process stands still."""
+
+    @property
+    def wired(self) -> bool:
+        """Whether a proxy is between this lifetime and its store."""
+        return self._wire is not None
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
-        self.see_to_the_wire()
+        self.see_to_what_is_armed()
         event = self._event(boundary)
         self.events.append(event)
         if len(self.events) > self._budget:
             self.spent = True
             message = f"more than {self._budget} boundaries in one lifetime"
             raise SimulatedCrash(message)
+        if self._look is not None:
+            self._look(self)
         step = self._orders.get((event.when, event.name))
         if step is not None:
             self._strike(step)
@@ -131,8 +161,12 @@ class Watch:
         body = (boundary.execution_id, effect.record.key) if kind == "RunEffect" and not effect.asks else None
         return Event(boundary.when, name, kind, run, fact, getattr(effect, "path", None), once, body=body)
 
-    def see_to_the_wire(self) -> None:
+    def see_to_what_is_armed(self) -> None:
         """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
+        if self._armed is not None and self._armed.fault.file:
+            if not strikes.disarmed(self.store):
+                self.struck.append(self._armed)
+            self._armed = None
         if self._wire is None:
             return
         sent, self._sent = self._sent, len(self._wire.requests)
@@ -161,6 +195,9 @@ class Watch:
         if step.fault.wire:
             self._strike_the_wire(step)
             return
+        if step.fault in strikes.STRIKES:
+            self._strike_from_inside(step)
+            return
         self.struck.append(step)
         if step.fault is Fault.CRASH:
             message = f"crashed on purpose {step.point.when} {step.point.name}"
@@ -168,9 +205,16 @@ class Watch:
         if step.fault is Fault.RAISE:
             self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
             raise Inject(self.injected)
-        self._announce(self)
+        if self._announce is not None:
+            self._announce(self)
         _save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def _strike_from_inside(self, step: Step) -> None:
+        if strikes.STRIKES[step.fault](self):
+            self.struck.append(step)
+        elif step.fault.file:
+            self._armed = step
 
     def _strike_the_wire(self, step: Step) -> None:
         wire = self._wire

@@ -24,17 +24,26 @@ if TYPE_CHECKING:
 pytest_plugins = ("pytest_fastdur.clauses",)
 
 _OPTIONS = {
-    "faults": ("LIST", "kinds of fault, comma separated: crash, raise, kill, drop, lost-commit, lost-answer (crash)"),
+    "faults": (
+        "LIST",
+        "kinds of fault, comma separated: crash (if none is given), kill, raise, cancel, zombie, … (see the docs)",
+    ),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
-    "backends": ("LIST", "stores that `checkpointer` and `crash_sweep` use: sqlite, postgres (`checkpointer`: both)"),
+    "backends": (
+        "LIST",
+        "stores that `checkpointer` and `crash_sweep` use: sqlite, postgres, memory (`checkpointer`: the first two)",
+    ),
     "postgres-dsn": ("DSN", "the Postgres server for tests; a database for each worker is made there, and dropped"),
     "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
+    "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
-_CHOICES = {"backends": ("sqlite", "postgres"), "postgres": ("auto", "require", "off")}
+PATCH = "fastdur-regressions.patch"
+_CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
 _LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
@@ -49,6 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         key = name.replace("-", "_")
         group.addoption(f"--fastdur-{name}", dest=f"fastdur_{key}", metavar=metavar, help=text)
         parser.addini(f"fastdur_{key}", text, default=None)
+    group.addoption(
+        "--fastdur-write-regressions",
+        action="store_true",
+        help=f"write what is found as marks on its tests into {PATCH}, a patch to apply",
+    )
     group.addoption("--fastdur-lint", action="store_true", default=None, help=_LINT)
     parser.addini("fastdur_lint", _LINT, type="bool", default=False)
 
@@ -56,6 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause for each option
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _REPLAY_MARKER)
+    _begin_report(config)
     if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
         from pytest_fastdur.lint import register
 
@@ -89,9 +105,26 @@ def option(config: pytest.Config, name: str) -> str | None:
     return config.getoption(f"fastdur_{name}") or config.getini(f"fastdur_{name}") or None
 
 
+def report_folder(config: pytest.Config) -> Path:
+    """Where reports go: from the folder that pytest was started in."""
+    given = option(config, "report")
+    assert given is not None
+    return config.invocation_params.dir / given
+
+
+def _begin_report(config: pytest.Config) -> None:
+    """Take what an earlier run has written out of the folder."""
+    if option(config, "report") is None or hasattr(config, "workerinput"):
+        return
+    folder = report_folder(config)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.jsonl"):
+        old.unlink()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """One line, so that a log tells what was ordered."""
-    hidden = ("faults", "postgres-dsn")  # a DSN may hold a password
+    hidden = ("faults", "report", "postgres-dsn")  # a DSN may hold a password
     given = [f"{name} {value}" for name in _OPTIONS if name not in hidden and (value := option(config, name))]
     faults = option(config, "faults") or "crash"
     return f"fastdur: {', '.join([f'faults {faults}', *given])}"
@@ -121,6 +154,17 @@ def sqlite_checkpointer(tmp_path: Path) -> Iterator[SQLiteCheckpointer]:
 
     with Stores(tmp_path) as stores:
         yield stores.fresh()
+
+
+@pytest.fixture
+def memory_checkpointer() -> Iterator[SQLiteCheckpointer]:
+    """Return an empty store in memory, closed at the end of the test."""
+    from contextlib import closing
+
+    from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+
+    with closing(SQLiteCheckpointer(":memory:")) as store:
+        yield store
 
 
 @pytest.fixture(scope="session")
@@ -160,8 +204,10 @@ def fastdur_place(fastdur_backend: str, request: pytest.FixtureRequest) -> Backe
     """Return where crashed histories are kept, None for files of their own."""
     if fastdur_backend == "sqlite":
         return None
-    from pytest_fastdur.backends import Schemas
+    from pytest_fastdur.backends import Memory, Schemas
 
+    if fastdur_backend == "memory":
+        return Memory()
     return Schemas(request.getfixturevalue("fastdur_postgres"))
 
 
@@ -242,9 +288,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     }
     if not texts:
         return
+    if option(terminalreporter.config, "report") is not None:
+        from pytest_fastdur.report.page import write_page
+
+        terminalreporter.write_line(
+            f"fastdur: the histories are in {write_page(report_folder(terminalreporter.config))}"
+        )
     from pytest_fastdur.report.data import SweepReport
     from pytest_fastdur.report.terminal import summary_lines
 
+    if terminalreporter.config.getoption("fastdur_write_regressions"):
+        _write_regressions(terminalreporter)
     tw: Any = getattr(terminalreporter, "_tw")  # noqa: B009 - the one way to its width and colours
     terminalreporter.section("fastdur")
     for text in texts.values():
@@ -254,3 +308,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             )
             for line in lines:
                 terminalreporter.write_line(line)
+
+
+def _write_regressions(terminalreporter: pytest.TerminalReporter) -> None:
+    """The findings of this run, as marks on the tests that have found them."""
+    from pytest_fastdur.report.regressions import patch_of
+
+    config = terminalreporter.config
+    found = [
+        (report.location[0], report.location[1], finding["token"])
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if hasattr(report, "fastdur")
+        for sweep in json.loads(report.fastdur)
+        for finding in sweep["findings"]
+    ]
+    patch = patch_of(config.rootpath, found)
+    if patch:
+        (config.invocation_params.dir / PATCH).write_text(patch, encoding="utf-8")
+        terminalreporter.write_line(f"fastdur: {PATCH} marks the tests with what they found; git apply {PATCH}")

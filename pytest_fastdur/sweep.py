@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from pytest_fastdur.backends import Files
-from pytest_fastdur.control import ControlError, controlled
-from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, check_digest, faults_named, parse_token
+from pytest_fastdur.applicable import in_the_story, on_the_store, possible
+from pytest_fastdur.closure import Closure
+from pytest_fastdur.control import ControlError, controlled, limits_of
+from pytest_fastdur.evidence import Evidence
+from pytest_fastdur.faults import (
+    Fault,
+    FaultPlan,
+    Point,
+    Step,
+    SweepError,
+    check_digest,
+    digest_of,
+    faults_named,
+    parse_token,
+)
 from pytest_fastdur.forked import require_fork
-from pytest_fastdur.history import play
+from pytest_fastdur.history import Outcome, play, until_struck
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
+from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
-from pytest_fastdur.world import World
+from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
-    from pytest_fastdur.history import Outcome
+    from pytest_fastdur.durable import DurableState
+    from pytest_fastdur.evidence import End
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
-_BUDGET_FOR_CONTROL = 100_000
-_KINDS = (Fault.KILL, Fault.CRASH, Fault.RAISE, Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
+_MOST = 100_000
+"""How many points are tried where no budget is given: a story that comes to ever new states is cut off there."""
+_KINDS = (Fault.KILL, *(fault for fault in Fault if fault is not Fault.KILL))
 """In this order, because children are best made while this process has no threads: a run in process starts one."""
 
 
@@ -35,21 +51,49 @@ class Order:
 
     faults: tuple[Fault, ...] = (Fault.CRASH,)
     at: str | None = None
-    depth: int = 1
+    depth: int | None = None
+    """1 faults each boundary of the uninterrupted run, 2 also every boundary of each recovery. None does what 1 does,
+    and where crashes are played it goes on to any number of them."""
     budget: int | None = None
     seed: int | None = None
     replay: str | None = None
+    sample: bool = False
+    """Whether a few real kills, one for each kind of boundary, are compared with the crashes that are played."""
+    kept: tuple[str, ...] = ()
+    """Tokens that the test keeps: they are played first, and must fit."""
+    found: tuple[str, ...] = ()
+    """Tokens that were found last time: they are played first, where they still fit."""
     known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
 
+    def plans(self, boundaries: Sequence[str]) -> list[FaultPlan]:
+        """What is played first. Raises `DivergenceError` for a kept token that no longer fits."""
+        kept = [parse_token(token) for token in self.kept]
+        for digest, _ in kept:
+            check_digest(digest, boundaries, self.known.get(digest or ""))
+        found = [parse_token(token) for token in self.found]
+        fitting = [plan for digest, plan in found if digest == digest_of(boundaries)]
+        return list(dict.fromkeys([*(plan for _, plan in kept), *fitting]))
+
     def __post_init__(self) -> None:
         """Refuse what cannot be done."""
-        if self.depth not in (1, 2):
-            message = f"depth is {self.depth!r}; 1 faults each boundary, 2 also every boundary of each recovery"
+        if self.depth not in (None, 1, 2):
+            message = (
+                f"depth is {self.depth!r}; 1 faults each boundary, 2 also every boundary of each recovery; "
+                "without it crashes go to any depth"
+            )
             raise SweepError(message)
         if self.budget is not None and self.budget < 1:
             message = f"a budget of {self.budget} points tries nothing; give a number from 1"
             raise SweepError(message)
+
+
+@dataclass
+class Recorded:
+    """What was seen of a sweep: every history with its mark, and how the uninterrupted run ends."""
+
+    end: End | None = None
+    histories: list[tuple[Evidence, str]] = field(default_factory=list["tuple[Evidence, str]"])
 
 
 def explore(
@@ -57,7 +101,7 @@ def explore(
     faults: str | Iterable[str | Fault] = ("crash",),
     *,
     at: str | None = None,
-    depth: int = 1,
+    depth: int | None = None,
     budget: int | None = None,
     seed: int | None = None,
     replay: str | None = None,
@@ -67,8 +111,11 @@ def explore(
 
     First the story runs twice without a fault; where that fails or differs, `report.stopped` says why and nothing is
     faulted. Then, for each kind of fault and before and after each boundary, a fresh history runs into the fault, is
-    healed by documented calls, and is compared with the uninterrupted run: effects, way, values. With `depth=2` each
-    recovery is faulted at each of its boundaries too. `report.ok` is true only if every point was tried and held.
+    healed by documented calls, and is compared with the uninterrupted run: effects, way, values. Crashes then go on
+    in the recoveries, to any number of them, until no durable state comes up that has not been carried on; `depth=1`
+    leaves that out, and `depth=2` faults each recovery at each of its boundaries, whatever the fault.
+
+    `report.ok` is true only if everything that was ordered was tried and held; a budget that cuts it off is no pass.
     `backend` keeps the histories: SQLite files, if none is given.
 
     Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
@@ -79,101 +126,70 @@ def explore(
 
 def boundary_names(story: Story) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with _Worlds(story, None, (Fault.CRASH,)) as worlds:
+    with Worlds(story, None, (Fault.CRASH,)) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
-def carry_out(story: Story, order: Order, backend: Backend | None = None) -> SweepReport:
-    """Carry out an order."""
+def carry_out(
+    story: Story, order: Order, backend: Backend | None = None, recorded: Recorded | None = None
+) -> SweepReport:
+    """Carry out an order; what is seen is kept in `recorded`."""
     digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
         require_fork()
-    report = SweepReport(story.name, [fault.value for fault in faults], depth=order.depth)
-    if backend is None or story.store is not None:
-        faults = _without_a_wire(faults, report)
-    with _Worlds(story, backend, faults) as worlds:
+    report = SweepReport(story.name, [fault.value for fault in faults], store=_name_of(story, backend))
+    faults = possible(faults, on_the_store(story, backend), report)
+    with Worlds(story, backend, faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
             report.stopped = str(error)
             return report
+        faults = possible(faults, in_the_story(control), report)
+        worlds.usual = control.left
         worlds.budget = 10 * control.longest + 100
+        report.notes = list(limits_of(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
         sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
+        if recorded is not None:
+            recorded.end, sweep.recorded = control.end, recorded
         if plan is not None:
             check_digest(digest, control.boundaries, order.known.get(digest or ""))
             report.restricted = f"the replay of {order.replay}"
             sweep.replay(plan)
         else:
+            sweep.first(order.plans(control.boundaries))
             sweep.all()
     return report
 
 
-def _without_a_wire(faults: Sequence[Fault], report: SweepReport) -> tuple[Fault, ...]:
-    """The faults that strike a process, for a store on files; the report says which were left out.
-
-    Raises `SweepError` where none is left: a sweep that tries nothing must not pass.
-    """
-    left = [fault.value for fault in faults if fault.wire]
-    possible = tuple(fault for fault in faults if not fault.wire)
-    if left and not possible:
-        message = (
-            f"{' and '.join(left)} strike a connection to a server, and a store on files has none; "
-            "sweep on Postgres: --fastdur-backends=postgres"
-        )
-        raise SweepError(message)
-    report.faults = [fault.value for fault in possible]
-    report.inapplicable = left
-    return possible
-
-
-class _Worlds:
-    """Fresh histories of one story, one after another, each in a place of its own."""
-
-    def __init__(self, story: Story, backend: Backend | None, faults: Sequence[Fault]) -> None:
-        self.story = story
-        self._wired = any(fault.wire for fault in faults)
-        self._forked = Fault.KILL in faults and not self._wired
-        self.budget = _BUDGET_FOR_CONTROL
-        if story.store is not None and backend is not None:
-            message = f"story {story.name!r} brings a store of its own, which is one on files: sweep it on sqlite"
-            raise SweepError(message)
-        self._backend = backend or Files()
-        self._open: World | None = None
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._backend.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave nothing."""
-        if self._open is not None:
-            self._open.close()
-        self._backend.__exit__()
-
-    def fresh(self, plan: FaultPlan | None = None) -> World:
-        """The beginning of a history that a plan strikes, or of one that is as most of them are."""
-        forked, wired = self._forked, self._wired
-        if plan is not None:
-            forked = any(step.fault is Fault.KILL for step in plan.steps)
-            wired = any(step.fault.wire for step in plan.steps)
-        if forked and wired:
-            message = f"{plan} kills a child process and faults the connections of this one; order one after the other"
-            raise SweepError(message)
-        self._open = World(self.story, self._backend, self.budget, forked=forked, wired=wired)
-        return self._open
+def _name_of(story: Story, backend: Backend | None) -> str:
+    return "a store of its own" if story.store is not None else "sqlite" if backend is None else backend.name
 
 
 class _Sweep:
     """An order being carried out on one story."""
 
-    def __init__(self, worlds: _Worlds, control: Control, report: SweepReport, order: Order) -> None:
+    def __init__(self, worlds: Worlds, control: Control, report: SweepReport, order: Order) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
+        self.recorded: Recorded | None = None
         self._good: list[str] = []
         self._causes: dict[tuple[str, str], Finding] = {}
+        crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
+        self._closure = Closure(control) if crashes else None
+        self._left: dict[Point, DurableState] = {}
+        """What a played crash at a point has left."""
+        self._killed = Closure(control, ends_early=1)
+        """The states that real kills have left: a fresh process carries each on once."""
+
+    def first(self, plans: Sequence[FaultPlan]) -> None:
+        """Plans that were worth it before, whatever is ordered beside them."""
+        for plan in plans:
+            possible([step.fault for step in plan.steps], on_the_store(self._worlds.story, self._worlds.backend), None)
+            self._play(plan, None)
+            self._report.replayed += 1
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
@@ -185,8 +201,36 @@ class _Sweep:
             if self._spent():
                 break
             outcome = self._try(plan)
-            if self._order.depth > 1:
+            if self._order.depth == 2:  # noqa: PLR2004 - pairs
                 self._recoveries(outcome)
+        if self._closure is not None:
+            self._close(self._closure)
+            sample = self._order.sample and self._worlds.shared
+            if sample and self._order.at is None and not self._report.findings:
+                self._tie()
+
+    def _tie(self) -> None:
+        """Kill a real process once at each kind of boundary: it must leave what the played crash there has left."""
+        for point in self._control.kinds.values():
+            plan = FaultPlan((Step(point, Fault.KILL),))
+            with closing(self._worlds.fresh(plan)) as world:
+                until_struck(world, plan)
+                self._report.sampled += 1
+                played, left = self._left.get(point), world.state
+                if played is not None and played.canonical != left.canonical:
+                    change = _change(played.lines, left.lines)
+                    what = f"a real kill leaves something else than the played crash: {'; '.join(change)}"
+                    found = Violation(Verdict.DIED_OTHERWISE, what)
+                    evidence = Evidence(plan, self._control.questions, self._control.end, complete=False, seen=(found,))
+                    lived = world.lifetimes
+                    self._enter(Outcome(evidence, found, struck=left, lifetimes=lived, recovery=[]))
+
+    def _close(self, closure: Closure) -> None:
+        """Crash in the recoveries, and in theirs, as long as that leads to a state that nobody has carried on."""
+        report = self._report
+        while closure and report.points == report.ordered and not self._spent(closure.instants):
+            self._play(closure.next(), closure)
+        report.states, report.instants, report.closed = closure.states, closure.instants, not closure
 
     def replay(self, plan: FaultPlan) -> None:
         """One plan."""
@@ -203,7 +247,10 @@ class _Sweep:
         if pattern is not None:
             self._report.restricted = f"at {pattern}"
         for fault in sorted(self._order.faults, key=_KINDS.index):
-            struck = [p for p in points if fault.strikes(p.when, sends=p in self._control.sending)]
+            control = self._control
+            struck = [
+                p for p in points if fault.strikes(p.when, sends=p in control.sending, writes=p in control.writing)
+            ]
             yield from (Step(point, fault) for point in struck)
 
     def _recoveries(self, outcome: Outcome) -> None:
@@ -219,20 +266,37 @@ class _Sweep:
             self._report.pairs += 1
             self._try(plan)
 
-    def _spent(self) -> bool:
-        return self._order.budget is not None and self._report.points >= self._order.budget
+    def _spent(self, more: int = 0) -> bool:
+        return self._report.points + more >= (_MOST if self._order.budget is None else self._order.budget)
 
     def _try(self, plan: FaultPlan) -> Outcome:
-        world = self._worlds.fresh(plan)
-        outcome = play(world, plan, self._control)
-        world.close()
+        outcome = self._play(plan, self._closure_for(plan))
+        if plan.steps[0].fault is Fault.CRASH:
+            self._left.setdefault(plan.steps[0].point, outcome.struck)
         self._report.points += 1
+        return outcome
+
+    def _closure_for(self, plan: FaultPlan) -> Closure | None:
+        faults = {step.fault for step in plan.steps}
+        if faults == {Fault.CRASH}:
+            return self._closure
+        story = self._worlds.story
+        alone = story.fresh is None and story.provider is None  # else there may be more than what is counted
+        return self._killed if faults == {Fault.KILL} and self._order.depth is None and alone else None
+
+    def _play(self, plan: FaultPlan, closure: Closure | None) -> Outcome:
+        world = self._worlds.fresh(plan)
+        outcome = play(world, plan, self._control, closure)
+        world.close()
+        self._report.deepest = max(self._report.deepest, len(plan.steps))
         self._report.lifetimes += len(outcome.lifetimes)
         self._enter(outcome)
         return outcome
 
     def _enter(self, outcome: Outcome) -> None:
         """Into the matrix, at the first fault: the worst that came of it; and among the findings."""
+        if self.recorded is not None:
+            self.recorded.histories.append((outcome.evidence, outcome.mark))
         step = outcome.plan.steps[0]
         key = cell_key(step.point.lifetime, step.point.name, f"{step.fault.value} {step.point.when}")
         self._report.cells[key] = _worse(self._report.cells.get(key), outcome.mark)
@@ -241,6 +305,8 @@ class _Sweep:
             return
         verdict = outcome.violation.verdict
         place = str(outcome.plan)
+        if any(place in finding.points for finding in self._report.findings):
+            return  # it was played first
         # One cause: the same was durable when the fault struck, or the same was seen in the end.
         signs = ((verdict.code, outcome.struck.digest), (verdict.code, outcome.violation.what))
         known = next((self._causes[sign] for sign in signs if sign in self._causes), None)

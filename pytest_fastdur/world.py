@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import thaw
 from fastdur._runs import list_unknown, resolve_unknown
 from fastdur.errors import NotHappened, StoreError
 from fastdur.records import Happened
 from pytest_fastdur import invariants
+from pytest_fastdur.children import Life
 from pytest_fastdur.durable import DurableState
+from pytest_fastdur.faults import Fault
+from pytest_fastdur.leaks import kind_of, left_locked
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
+from pytest_fastdur.observers import Watch
 from pytest_fastdur.others import Others
 from pytest_fastdur.verdicts import Verdict, Violation
+from pytest_fastdur.zombies import Zombie
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
+    from pytest_fastdur.children import Children
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
     from pytest_fastdur.observers import Event
@@ -32,7 +38,16 @@ NOTHING = DurableState(None)
 class World:
     """A history in the making. What breaks a promise on the way is kept in `violations`."""
 
-    def __init__(self, story: Story, backend: Backend, budget: int, *, forked: bool, wired: bool = False) -> None:
+    def __init__(
+        self,
+        story: Story,
+        backend: Backend,
+        budget: int,
+        *,
+        children: Children | None = None,
+        wired: bool = False,
+        usual: frozenset[str] | None = None,
+    ) -> None:
         self.story = story
         self.place = backend.fresh()
         self.lifetimes: list[Lifetime] = []
@@ -40,7 +55,8 @@ class World:
         self.states: list[DurableState] = []
         self.asked: dict[str, Call] = {}
         self._budget = budget
-        self._forked = forked
+        self._children = children
+        self._history = 0 if children is None else children.begin()
         self._closed = False
         self._backend = backend
         self._store = backend.open(self.place)
@@ -52,6 +68,12 @@ class World:
         self._entered: dict[str, str] = {}
         self._committed: set[str] = set()
         self._recorded: list[frozenset[str]] = [frozenset()]
+        self.left: set[str] = set()
+        """The kinds of what lifetimes have left open."""
+        self.usual: frozenset[str] | None = usual
+        """Those that the uninterrupted run leaves open, None while that is played."""
+        self._clock = 0.0
+        """How far the store's clock is ahead."""
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
@@ -117,33 +139,62 @@ class World:
 
     # -- living ------------------------------------------------------------------------------------------------------
 
-    def live(self, call: Call, steps: Sequence[Step] = ()) -> Lifetime:
-        """Play one lifetime and look at what it left."""
+    def live(
+        self,
+        call: Call,
+        steps: Sequence[Step] = (),
+        look: Callable[[Watch], None] | None = None,
+        *,
+        lease_is_over: bool = False,
+    ) -> Lifetime:
+        """Play one lifetime and look at what it left. `look` sees each boundary that it passes.
+
+        With `lease_is_over` it finds the leases of all others run out.
+        """
         self._counts[call.kind] += 1
         if steps:
             self._settled.clear()  # after a fault, what was settled before it may be unknown again
         if self.story.ledger is not None:
             self.story.ledger.lifetime = len(self.lifetimes)
-        lifetime = live(
-            self.story,
-            partial(self._open, self.place),
-            call,
-            steps,
-            self._budget,
-            forked=self._forked,
-            wire=self._wire,
-        )
+        zombie = Zombie(self, call) if any(step.fault is Fault.ZOMBIE for step in steps) else None
+        if self._children is not None:
+            lifetime = self._children.live(
+                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget)
+            )
+        else:
+            watch = Watch(self.story.execution_id, steps, self._budget, look=look, wire=self._wire)
+            watch.usual = self.usual or frozenset()
+            watch.frozen = None if zombie is None else zombie.freeze
+            open_ = partial(self._open, self.place, later=lease_is_over)
+            lifetime = live(self.story, open_, call, watch, faulty=any(step.fault.file for step in steps))
+        if any(step.fault in (Fault.TICK_ON, Fault.TICK_BACK) for step in steps):
+            self._clock = lifetime.clock
+        if zombie is not None and zombie.frozen:
+            zombie.wake(lifetime)
+            return lifetime
         self.lifetimes.append(lifetime)
-        self._look()
-        self._follow(lifetime)
+        self.look()
+        self.follow(lifetime.events)
         self._compare_return(lifetime)
-        self._compare_history()
+        self._look_for_leaks(lifetime)
         return lifetime
 
-    def _open(self, place: str) -> Checkpointer:
-        if self.story.store is not None:
-            return self.story.store(place)
-        return self._backend.open(place, self._wire)
+    def _look_for_leaks(self, lifetime: Lifetime) -> None:
+        """What a process leaves open: its threads and files while it lives, a transaction also when it has died."""
+        self.left |= {kind_of(leak) for leak in lifetime.left}
+        for leak in lifetime.left:
+            if self.usual is not None:
+                self._broken(Verdict.LEAK, f"{lifetime.call} left this open: {leak}")
+        locked = None if self._wire is not None else left_locked(self._store)
+        if locked is not None:
+            self._broken(Verdict.LEAK, f"{lifetime.call} left this open: {locked}")
+
+    def _open(self, place: str, *, later: bool) -> Checkpointer:
+        store = self._backend.open(place, self._wire) if self.story.store is None else self.story.store(place)
+        known: Any = store
+        if later or self._clock:
+            known.clock_offset = self._clock + (known.lease + 1 if later else 0)
+        return store
 
     def settle(self, reference: DurableState) -> bool:
         """Say what became of the unknown effects, as a human would who has asked the provider; whether any was new.
@@ -174,9 +225,19 @@ class World:
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
         return any(event.body == body for event in events)
 
-    def _look(self) -> None:
+    def stored(self) -> DurableState:
+        """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
+        return DurableState.read(self._store, self.story.execution_id)
+
+    def lost(self, state: DurableState, events: Sequence[Event]) -> bool:
+        """Whether a row that was acknowledged up to now, the last of `events` included, is not where it belongs."""
+        told = [*self._acknowledged, *(event.row for event in events if event.row is not None and not event.run)]
+        return _misplaced(told, [] if state.run is None else state.run.facts) is not None
+
+    def look(self) -> None:
+        """Read what is stored now, and check it."""
         try:
-            state = DurableState.read(self._store, self.story.execution_id)
+            state = self.stored()
         except StoreError as error:
             self._broken(Verdict.CORRUPT, f"the store cannot be read: {error}")
             state = self.state
@@ -188,9 +249,9 @@ class World:
     def _broken(self, verdict: Verdict, what: str) -> None:
         self.violations.append(Violation(verdict, what))
 
-    def _follow(self, lifetime: Lifetime) -> None:
-        """Note what was acknowledged, and whether a step that was is entered again."""
-        for event in lifetime.events:
+    def follow(self, events: Sequence[Event]) -> None:
+        """Note what was acknowledged, and whether a step that was is entered again; compare it with what is stored."""
+        for event in events:
             if event.once is not None:
                 self.once.add(event.once)
             if event.run:
@@ -201,6 +262,7 @@ class World:
                 self._entered[_address(event.path)] = event.path
             if event.row is not None:
                 self._acknowledge(event.row, event)
+        self._compare_history()
 
     def _acknowledge(self, row: tuple[str, ...], event: Event) -> None:
         self._acknowledged.append(row)
@@ -221,14 +283,12 @@ class World:
 
     def _compare_history(self) -> None:
         facts = [] if self.state.run is None else self.state.run.facts
-        for place, row in enumerate(self._acknowledged):
-            if place < len(facts) and facts[place] == row:
-                continue
+        row = _misplaced(self._acknowledged, facts)
+        if row is not None:
             lost = row not in facts
             verdict = Verdict.LOST_COMMIT if lost else Verdict.REWRITTEN
-            what = "is not in the store" if lost else f"is not row {place + 1}"
+            what = "is not in the store" if lost else "is not where it belongs"
             self._broken(verdict, f"the row of {row[0]} ({row[1]} {row[2]}) was acknowledged and {what}")
-            break
         before = self.states[-2].run if len(self.states) > 1 else None
         if before is not None:
             self._compare_rows(before.rows, () if self.state.run is None else self.state.run.rows)
@@ -257,6 +317,15 @@ class World:
 
     def _name(self, number: int) -> str:
         return self.lifetimes[number].call.label
+
+
+def _misplaced(told: Sequence[tuple[str, ...]], facts: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The first row that was acknowledged and does not follow the one before it in the store.
+
+    There may be rows in between that nobody was told of: their caller was cancelled, or lost the answer.
+    """
+    rest = iter(facts)
+    return next((row for row in told if row not in rest), None)
 
 
 def _address(path: str) -> str:

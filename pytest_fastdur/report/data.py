@@ -41,7 +41,6 @@ class SweepReport:
     story: str
     faults: list[str]
     digest: str = ""
-    depth: int = 1
     boundaries: list[str] = field(default_factory=list[str])
     """Every instant of the uninterrupted run, in order."""
     rows: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -54,12 +53,28 @@ class SweepReport:
     pairs: int = 0
     """How many of those tried had a second fault, in the recovery."""
     lifetimes: int = 0
+    states: int = 0
+    """How many durable states were carried on, where crashes went to any depth."""
+    instants: int = 0
+    """How many instants of recoveries were looked at: each is a crash of one."""
+    replayed: int = 0
+    """How many histories that were kept, or found last time, were played first."""
+    sampled: int = 0
+    """How many real kills were compared with the crashes that were played."""
+    deepest: int = 0
+    """The most faults in one history."""
+    closed: bool = True
+    """Whether no state is left that nobody has carried on."""
+    notes: list[str] = field(default_factory=list[str])
+    """What the sweep cannot show, because the story does not go there."""
     stopped: str | None = None
     """Why the sweep ended before it began."""
     restricted: str | None = None
     """What left points out: a pattern, a replay token."""
     inapplicable: list[str] = field(default_factory=list[str])
     """The faults that were ordered and do not exist on this store."""
+    store: str = "sqlite"
+    """Where the histories were kept."""
     nodeid: str | None = None
 
     @property
@@ -70,7 +85,7 @@ class SweepReport:
     @property
     def complete(self) -> bool:
         """Whether no budget cut the sweep off."""
-        return self.points == self.ordered and self.points > 0
+        return self.points == self.ordered and self.points > 0 and self.closed
 
     @property
     def matrix(self) -> list[tuple[str, str, dict[str, str]]]:

@@ -31,11 +31,20 @@ def summary(report: SweepReport) -> str:
         verdict = "1 finding"
     only = f", only {report.restricted}" if report.restricted else ""
     if report.inapplicable:
-        only += f", not {'+'.join(report.inapplicable)} (a store on files has no connection to lose)"
+        only += f", not {' and not '.join(report.inapplicable)}"
     return (
         f"{report.story}: {len(report.rows)} boundaries, {'+'.join(report.faults)} before and after{only}: "
         f"{tried}{pairs}, {report.lifetimes:,} lifetimes, {verdict}"
     )
+
+
+def closure_line(report: SweepReport) -> str:
+    """One line: whether crashes were taken to any number of them."""
+    tried = f"{report.instants:,} in recoveries, from {report.states:,} durable states"
+    if not report.closed:
+        return f"more crashes: {tried}, CUT OFF before all were tried"
+    kills = f"; {report.sampled} real kills leave the same" if report.sampled else ""
+    return f"any number of crashes: {tried}, none left{kills}"
 
 
 def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) -> Iterator[str]:
@@ -44,6 +53,12 @@ def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) 
     if report.stopped is not None:
         yield f"  {report.stopped}"
         return
+    if report.states:
+        yield from _wrapped(closure_line(report), width, "  ")
+    if report.replayed:
+        yield f"  {report.replayed} known histories were played first"
+    for note in report.notes:
+        yield from _wrapped(note, width, "  ")
     columns = [f"{fault} {when}" for fault in report.faults for when in ("before", "after")]
     longest = max((len(name) for _, name in report.rows), default=0) + 4
     first = max(12, min(longest, width - len(columns) * _CELL - 2))

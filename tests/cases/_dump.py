@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from pytest_fastdur.databases import TABLES
+from pytest_fastdur.backends import TABLES
 from tests.cases._opened import NOTE, place
 
 NUMBERED = {"executions": "run", "pending_interrupts": "id", "idempotency_cache": "id"}

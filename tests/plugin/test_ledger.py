@@ -70,15 +70,49 @@ def test_a_wrapped_function_keeps_its_name_and_its_result(ledger):
     assert (wrapped.__name__, wrapped.__doc__, wrapped(3)) == ("charge", "Take it.", 3)
 
 
-def test_a_body_that_raises_was_entered_and_not_finished(ledger):
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_body_that_raises_was_entered_and_not_finished(ledger, kind):
     def refuse():
         raise ValueError
 
+    async def arefuse():
+        raise ValueError
+
     with pytest.raises(ValueError):
-        ledger.wrap("charge", refuse)()
+        ledger.wrap("charge", refuse)() if kind == "sync" else asyncio.run(ledger.wrap("charge", arefuse)())
     (entry,) = ledger.tallies()["charge"].entries
-    assert (entry.finished, entry.keyed) == (False, False)
+    assert (entry.finished, entry.raised, entry.keyed) == (False, True, False)
     assert ledger.calls("charge") == 1
+
+
+@pytest.mark.parametrize(("asks", "seen"), [(True, 1), (False, 2)])
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_bodies_that_all_raise_count_once_if_each_asked_for_the_key_before(ledger, kind, asks, seen):
+    def refuse():
+        if asks:
+            effect_key()
+        raise ValueError
+
+    async def arefuse():
+        refuse()
+
+    if kind == "sync":
+        charge = idempotent(name="charge")(ledger.wrap("charge", refuse))
+
+        def node(state):
+            return charge()
+    else:
+        charge = idempotent(name="charge")(ledger.wrap("charge", arefuse))
+
+        async def node(state):
+            return await charge()
+
+    store = SQLiteCheckpointer(":memory:")
+    chain = Chain("c", store).add_node("node", node, retry=1)
+    with pytest.raises(ValueError):
+        chain.execute() if kind == "sync" else asyncio.run(chain.aexecute())
+    store.close()
+    assert (ledger.calls("charge"), ledger.count("charge")) == (2, seen)
 
 
 def test_what_a_killed_process_did_is_there(ledger):

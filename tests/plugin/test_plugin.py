@@ -194,7 +194,7 @@ def test_workers_with_other_hash_seeds_see_the_same_points_in_the_same_order(sui
     printed = []
     for seed, workers in (("1", ["-n", "2"]), ("2", ["-n", "2"]), ("3", ["-p", "no:xdist"])):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        result = pytester.runpytest_subprocess(*workers, "--fastdur-faults=crash,raise")
+        result = pytester.runpytest_subprocess(*workers, "--fastdur-faults=crash,raise", "-p", "no:cacheprovider")
         result.assert_outcomes(passed=2, failed=1)
         text = result.stdout.str()
         section = text[text.index("= fastdur =") :].splitlines()

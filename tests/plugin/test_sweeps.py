@@ -74,6 +74,49 @@ def test_a_story_without_a_store_has_no_points_and_is_refused():
         explore(Story("nowhere", lambda store: Chain("nowhere", False).add_node("a", lambda state: {})))
 
 
+def test_an_answer_to_what_nothing_asks_stops_the_sweep_unless_it_is_a_function():
+    """Wrong: green although the gate that the story is about has vanished, or its name was misspelt."""
+
+    def build(store):
+        return Chain("c", store).add_node("ask", lambda state: {"ok": interrupt("ok?").approved})
+
+    yes = Resume(approved=True)
+    report = explore(Story("s", build, answers={"ok?": yes, "okay?": yes}))
+    assert "answer to 'okay?', and nothing asks that" in report.stopped
+    for known in ("ok?", "ask", "ask#1/1"):
+        assert explore(Story("s", build, answers={known: yes, "okay?": lambda pending: yes}), at="*append*").ok
+
+
+def test_what_varies_in_a_child_run_is_not_deterministic():
+    """Wrong: only the story's own run is compared, and its children may hold anything."""
+    drawn = iter(range(1000))
+
+    def build(store):
+        child = Chain("child", store).add_node("draw", lambda state: {"drawn": next(drawn)})
+        return Chain("c", store).add_node("call", lambda state: {"status": child.execute().status})
+
+    report = explore(Story("s", build))
+    assert "not deterministic: run 2: after draw, state['drawn'] is" in report.stopped
+
+
+def test_a_child_run_that_ends_otherwise_after_a_crash_has_diverged():
+
+    def build(store):
+        lives = []
+
+        def first(state):
+            lives.append(1)
+            return {}
+
+        child = Chain("child", store).add_node("first", first).add_node("second", lambda state: {"fresh": bool(lives)})
+        child.connect("first", "second")
+        return Chain("c", store).add_node("call", lambda state: {"status": child.execute().status})
+
+    report = explore(Story("s", build))
+    assert {finding.code for finding in report.findings} == {"FD09"}
+    assert "run 2: after second, state['fresh'] is True" in report.render()
+
+
 def test_an_effect_that_is_declared_and_never_happens_stops_the_sweep(ledger):
     report = explore(stories.refund(ledger, effects={"chrage": "exactly-once"}))
     assert "effect 'chrage' is declared and did not happen; what happened: 'charge'" in report.stopped

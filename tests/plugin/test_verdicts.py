@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
 from fastdur import Chain, _drivers
-from fastdur._effects import Invoke, Take
+from fastdur._effects import Append, Invoke, Take
 from fastdur.errors import SimulatedCrash
 from pytest_fastdur.sweep import Story, explore
 from pytest_fastdur.verdicts import Verdict
@@ -350,3 +351,80 @@ def test_a_retry_and_a_timeout_are_swept_alike(ledger):
     story = Story("retried", build, stories.INPUT, {}, {"charge": "exactly-once"}, ledger)
     report = explore(story, "crash,raise")
     assert report.ok, report.render()
+
+
+@pytest.mark.parametrize("faults", ["crash", "kill", "raise"])
+def test_a_recovery_that_fails_once_and_then_goes_on_is_a_divergence(ledger, tmp_path, faults):
+    """The uninterrupted run enters the node once. Entered again, it fails; entered a third time, it does not."""
+    entries = tmp_path / "entries"
+
+    def send(state):
+        with entries.open("a") as file:
+            file.write("x")
+        if len(entries.read_text()) == 2:
+            raise ValueError("second time")
+        return {"sent": True}
+
+    story = stories.refund(ledger, nodes={"send": send}, fresh=lambda: entries.unlink(missing_ok=True))
+    report = explore(story, faults)
+    assert codes(report) == {"FD09"}, report.render()
+    assert "failed in the recovery, which the uninterrupted run does not: ValueError: second time" in (
+        report.findings[0].what
+    )
+
+
+def test_a_refusal_that_another_call_gets_past_is_a_wrong_error(ledger):
+    class Shy(stories.SQLiteCheckpointer):
+        """Refuses to carry on the first time, and says that somebody else does."""
+
+        def claim_execution(self, seen, *args, **kwargs):
+            if not COUNT[0]:
+                COUNT[0] = 1
+                raise stories.RunInProgress(seen.execution_id)
+            return super().claim_execution(seen, *args, **kwargs)
+
+    def fresh():
+        COUNT[0] = 0
+
+    report = explore(stories.refund(ledger, store=Shy, fresh=fresh), at="after claim interrupt review")
+    assert codes(report) == {"FD12"}, report.render()
+    assert "was refused although nothing hinders it: RunInProgress" in report.findings[0].what
+
+
+def test_an_error_that_the_engine_swallows_at_a_boundary_of_its_own_has_not_fired(ledger, monkeypatch):
+    perform = _drivers.Lifetime.perform
+
+    def deaf(life, effect):
+        try:
+            return perform(life, effect)
+        except RuntimeError:
+            if effect.name != "append pay":
+                raise
+
+    monkeypatch.setattr(_drivers.Lifetime, "perform", deaf)
+    report = explore(stories.refund(ledger), "raise", at="after append pay")
+    assert codes(report) == {"FD16"}, report.render()
+
+
+def test_an_error_of_a_store_that_the_engine_turns_into_a_failed_run_is_a_wrong_error(ledger, monkeypatch):
+    """A fault of the store is never a step's result."""
+    perform = _drivers.Lifetime.perform
+    frames = []
+
+    def blaming(life, effect):
+        try:
+            answer = perform(life, effect)
+        except RuntimeError:
+            if effect.name != "append pay":
+                raise
+        else:
+            frames.extend([effect.row.frames] if isinstance(effect, Append) else [])
+            return answer
+        row = replace(effect.row, node_id="run_end", step_type="run_end", status="failed", frames=frames[-1])
+        perform(life, replace(effect, row=row, status="failed"))
+        raise KeyError("pay")
+
+    monkeypatch.setattr(_drivers.Lifetime, "perform", blaming)
+    report = explore(stories.refund(ledger), "raise", at="before append pay")
+    assert codes(report) == {"FD12"}, report.render()
+    assert "the run is failed" in report.findings[0].what

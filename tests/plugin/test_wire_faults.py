@@ -104,7 +104,7 @@ def test_refund(crash_sweep, right):
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines_random(
         [
-            "test_refund?sqlite?: * crash before and after, only at append check, not drop (a store on files has no *",
+            "test_refund?sqlite?: * crash before and after, only at append check, not drop (a store on files has none): *",
             "test_refund?postgres?: * crash+drop before and after, only at append check: 4 points, *",
         ]
     )

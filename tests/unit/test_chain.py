@@ -239,6 +239,11 @@ def test_the_child_of_a_place_is_the_runner_there():
     assert chain(("b", inner)).child("b") is inner
 
 
+def test_a_node_id_that_a_store_would_not_give_back_is_refused():
+    with pytest.raises(GraphError, match="surrogates"):
+        made().add_node("\ud83d\ude00", one)
+
+
 def test_the_graph_holds_the_graphs_of_nested_chains():
     shape = chain(("b", chain("x", name="inner")), "a").graph()
     assert shape["edges"] == [["b", "a", None, None]]

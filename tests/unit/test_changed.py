@@ -137,6 +137,12 @@ def test_a_question_of_a_nested_chain_is_looked_for_there():
     assert "node 'b/x'" in refusal(nested("x"), nested("w", "x"), asking, accept=True)
 
 
+def test_nothing_is_asked_of_a_nested_chain_where_what_is_due_beside_it_is_missing():
+    """Wrong: the machine is asked what comes next in a graph that lacks what is due."""
+    asking = frame(due=["j", "b"], visits={"a": 1}, children=[frame(place="b", visit=1)])
+    assert "node 'j'" in refusal(nested("x"), nested("x"), asking, accept=True)
+
+
 def test_a_nested_chain_may_have_another_name():
     assert checked(nested("x", "y"), nested("x", "y", name="new"), IN_B) is not None
 

@@ -23,7 +23,7 @@ import pytest
 from freezegun import freeze_time
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, RootModel
 
-from fastdur._codec import MAX_DEPTH, dumps, freeze, loads, storable, thaw, thaw_shared
+from fastdur._codec import MAX_DEPTH, checked_name, dumps, freeze, joined, loads, storable, thaw, thaw_shared
 from fastdur._thaw import rethaw
 from fastdur.errors import NotStorable
 
@@ -773,3 +773,13 @@ def test_the_codec_loads_no_slow_module_before_it_needs_one(tmp_path: Path) -> N
         print(sorted({"datetime", "decimal", "uuid", "zoneinfo", "pydantic", "dataclasses", "inspect"} & set(sys.modules)))
     """
     assert in_new_process(tmp_path, script, str(Path(__file__).parents[2] / "fastdur")) == "[]"
+
+
+def test_a_name_that_json_would_change_is_refused_and_a_text_is_joined() -> None:
+    assert (checked_name("\ude00\ud83d", "id"), joined("\ud83d\ude00"), joined("a")) == (
+        "\ude00\ud83d",
+        "\N{GRINNING FACE}",
+        "a",
+    )
+    with pytest.raises(ValueError, match=r"id is .*surrogates"):
+        checked_name("\ud83d\ude00", "id")

@@ -82,6 +82,12 @@ def test_what_is_no_function_with_a_result_and_a_name_is_refused(what, says):
         idempotent()(what)
 
 
+@pytest.mark.parametrize("name", ["", 5, b"pay"])
+def test_a_name_that_is_none_is_refused(name):
+    with pytest.raises(TypeError, match="name="):
+        idempotent(name=name)(len)
+
+
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'raise'"):
         idempotent(on_unknown="later")(len)

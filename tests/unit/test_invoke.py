@@ -1,8 +1,8 @@
 """What a node may return, raise and swallow, and what its run makes of it."""
 
-import _thread
 import asyncio
 import functools
+import signal
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -716,7 +716,7 @@ def test_an_interrupted_wait_for_a_node_leaves_it_to_itself(store):
 
     def a(state):
         if not gate.reached.is_set():
-            _thread.interrupt_main()
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # wakes a thread that waits, too
         gate()
 
     made = flow(store, a, timeout=WAIT)

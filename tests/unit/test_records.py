@@ -222,3 +222,7 @@ def test_a_field_without_a_default_has_to_be_given():
 def test_a_record_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         pending(1).context = 2
+
+
+def test_the_field_itself_is_found_on_the_class():
+    assert type(PendingInterrupt.context).__name__ == "Opened"

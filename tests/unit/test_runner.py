@@ -508,3 +508,13 @@ def test_other_arguments_that_are_no_good_are_refused_by_name(store):
 
     with pytest.raises(ValueError, match="'bogus'"):
         flow(store, ask).execute()
+
+
+def test_a_run_that_others_finish_while_recover_is_on_its_way_is_not_reported(store, go):
+    """Wrong: an error for a run with which nothing is wrong."""
+    made = flow(store, last)
+    with at("before node last", DIE), pytest.raises(SimulatedCrash):
+        go(made.execute, {}, "r")
+    with at("before look", lambda: store.get_execution("r").status == "running" and made.resume("r")):
+        assert go(made.recover) == []
+    assert made.result("r").status == "completed"

@@ -83,3 +83,11 @@ def test_texts_are_stored_in_ascii_and_come_back(text):
     assert plain(text).isascii()
     assert "\0" not in plain(text)
     assert unplain(plain(text)) == text
+
+
+def test_keys_in_another_order_are_weighed_too():
+    frames = [Frame("", 1, {"data": data, "pad": PAD}) for data in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    _, first = body_after(Tail(0), frames[0], None, 1024)
+    body, second = body_after(first, frames[1], None, 1024)
+    assert patch(frames[0].tree(), loads(body)) == frames[1].tree()
+    assert abs(second.size - first.size) <= 4

@@ -290,3 +290,7 @@ def test_a_turn_is_not_taken_over_from_one_who_is_at_work(connection, elsewhere)
     turns._queue.clear()
     turns._turn.release()
     assert not turns._take_over(known=None)
+
+
+def test_a_turn_that_somebody_was_seen_to_wait_for_is_kept_where_nobody_does_any_more(connection):
+    assert not connection.turns._handed_on()
