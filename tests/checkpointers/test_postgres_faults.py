@@ -313,18 +313,16 @@ def test_who_waits_for_one_more_connection_gets_it_as_soon_as_the_server_gives_o
             first.join()
 
 
-def test_a_pool_that_gets_no_connection_at_all_is_made_anew_until_the_server_is_back(
-    fastdur_postgres, wire, monkeypatch
-):
+def test_a_pool_that_gives_nobody_a_connection_although_nobody_has_one_is_made_anew(postgres_checkpointer, monkeypatch):
     monkeypatch.setattr(postgres, "_FOR_A_CONNECTION", 0.05)
-    with fastdur_postgres.schemas() as fresh, closing(PostgresCheckpointer(wire.dsn, fresh(), 1, 1)) as store:
-        start(store)
-        first = store._kept.pool
-        wire.stop_listening()
-        wire.cut()
-        monkeypatch.setattr(store, "_waiting", lambda number: number == 2 and wire.listen())
-        assert head(store).status == "running"
-        assert store._kept.pool is not first
+    store = postgres_checkpointer
+    start(store)
+    first = store._kept.pool
+    away = [first.getconn() for _ in range(first.max_size)]
+    assert head(store).status == "running"
+    assert store._kept.pool is not first
+    for connection in away:
+        first.putconn(connection)
 
 
 @pytest.mark.case("S65")
