@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.protocol import Checkpointer
 
 _OWN = ("fastdur-leases", "fastdur-store_")
-"""What the threads are called that are there once for the process: the one that renews leases, which ends by itself, and
-those that async runs reach stores by, of which there are more as more are needed at once."""
+"""What the threads are called that are there once for the process: the one that renews leases, which ends by itself,
+and those that async runs reach stores by, of which there are more as more are needed at once."""
 _DESCRIPTORS = "/proc/self/fd"
 _PATIENCE = 1.0
 """How many seconds a thread that is about to end gets for it."""
