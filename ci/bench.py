@@ -27,6 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+import bench_agents
 import bench_plugin
 import bench_postgres
 from bench_lookups import FEW, MANY, fill, growing
@@ -366,6 +367,19 @@ def event_loop(bench: Bench) -> Iterator[Figure]:
     yield Figure("async driver: the loop's longest pause", median(gaps) * 1000, "ms", 5)
 
 
+def agents(bench: Bench) -> Iterator[Figure]:
+    """1,000 turns of an agent, each with a tool that returns 1 KB: two rows a turn."""
+    found = [
+        (bench.floor("full", bench_agents.SIZE, 2 * bench_agents.TURNS), bench_agents.talk(bench.store()))
+        for _ in range(bench.rounds)
+    ]
+    against = median(talk.seconds / floor for floor, talk in found)
+    yield Figure("agent: turn without its model, FULL, against its two commits", against, "x", 1.3)
+    yield Figure("agent: last tenth of 1,000 turns against first", median(talk.tenths for _, talk in found), "x", 1.5)
+    said = bench_agents.TURNS * bench_agents.SIZE
+    yield Figure("agent: bytes stored against bytes said", median(talk.stored for _, talk in found) / said, "x", 4)
+
+
 def lives(bench: Bench) -> Iterator[Figure]:
     """A branch costs its first row and its input, however long the history is; old runs go at the speed of a write."""
     with closing(bench.store()) as store:
@@ -421,6 +435,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "effects": effects,
     "threads": threads,
     "loop": event_loop,
+    "agents": agents,
     "lives": lives,
     "lookups": look_ups,
     "postgres": postgres,

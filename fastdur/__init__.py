@@ -33,6 +33,9 @@ from fastdur.chain import Chain
 from fastdur.checkpointers.protocol import Checkpointer
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.errors import (
+    AgentError,
+    AgentLimitError,
+    AgentOutputError,
     AlreadyResumed,
     AmbiguousResume,
     ChainError,
@@ -86,11 +89,20 @@ from fastdur.records import Checkpoint, Execution, Happened, PendingInterrupt, R
 from fastdur.scope import carry, effect_key, execution_id, fence, run_context, transaction
 
 if TYPE_CHECKING:
+    from fastdur.agent import Agent
     from fastdur.checkpointers.postgres import PostgresCheckpointer
+    from fastdur.llm.client import LLMClient, LLMRequest, LLMResponse, ToolSpec
+    from fastdur.llm.messages import Message, ToolCall, Usage
+    from fastdur.llm.testing import FunctionModel, TestModel
+    from fastdur.tools import FunctionTool, RunnerTool, tool
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agent",
+    "AgentError",
+    "AgentLimitError",
+    "AgentOutputError",
     "AlreadyResumed",
     "AmbiguousResume",
     "Boundary",
@@ -109,6 +121,8 @@ __all__ = [
     "Execution",
     "FastdurError",
     "ForkRefused",
+    "FunctionModel",
+    "FunctionTool",
     "GraphChanged",
     "GraphError",
     "Happened",
@@ -121,6 +135,10 @@ __all__ = [
     "InterruptNotAllowed",
     "InterruptSignal",
     "InterruptSwallowed",
+    "LLMClient",
+    "LLMRequest",
+    "LLMResponse",
+    "Message",
     "NodeCancelled",
     "NodeIsAsync",
     "NodeResultError",
@@ -140,6 +158,7 @@ __all__ = [
     "RunNotFound",
     "RunResult",
     "Runner",
+    "RunnerTool",
     "SQLiteCheckpointer",
     "ScopeEnded",
     "ScopeError",
@@ -151,8 +170,12 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "StoreUnavailable",
+    "TestModel",
+    "ToolCall",
+    "ToolSpec",
     "UnknownEffect",
     "UnknownInterrupt",
+    "Usage",
     "acancel",
     "adecide",
     "adelete_execution",
@@ -178,15 +201,35 @@ __all__ = [
     "result",
     "run_context",
     "storable",
+    "tool",
     "transaction",
 ]
 
 
+_LAZY = {
+    "Agent": "agent",
+    "FunctionModel": "llm.testing",
+    "FunctionTool": "tools",
+    "LLMClient": "llm.client",
+    "LLMRequest": "llm.client",
+    "LLMResponse": "llm.client",
+    "Message": "llm.messages",
+    "PostgresCheckpointer": "checkpointers.postgres",
+    "RunnerTool": "tools",
+    "TestModel": "llm.testing",
+    "ToolCall": "llm.messages",
+    "ToolSpec": "llm.client",
+    "Usage": "llm.messages",
+    "tool": "tools",
+}
+"""What is loaded at first use, because a chain does not need it, and where it is."""
+
+
 def __getattr__(name: str) -> Any:
-    """Load what needs a driver of its own at first use."""
-    if name != "PostgresCheckpointer":
+    """Load what not every program needs at first use."""
+    if name not in _LAZY:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from fastdur.checkpointers.postgres import PostgresCheckpointer
+    from importlib import import_module
 
-    return PostgresCheckpointer
+    return getattr(import_module(f"fastdur.{_LAZY[name]}"), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastdur._steps import Call, Push
+from fastdur._steps import Call, Push, kind_of, without_visits
 from fastdur._visits import committed
 from fastdur.errors import GraphChanged
 
@@ -36,15 +36,17 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
     nodes = today["nodes"]
     here = stored["entries"] if _at_its_start(stored, frame) else machine.addresses(frame.state)
     found = [f"node {at + name!r}, where the run stands, is not there" for name in here if name not in nodes]
+    found += [] if found else machine.misfits(frame.state)
     if frame.questions and not found:
-        node = frame.questions[-1].id.split("/")[-2].partition("#")[0]
+        asked = without_visits(frame.questions[-1].id)
         step = machine.next(frame.state)
-        if not isinstance(step, Call) or step.node != node:
-            found.append(f"node {at + node!r}, which asked a question, is no longer a function that is due next")
+        if not isinstance(step, Call) or at + step.node != asked:
+            found.append(f"node {asked!r}, which asked a question, is no longer a function that is due next")
     for child in frame.children:
-        if child.place not in nodes:
+        kind = kind_of(child.place)
+        if kind not in nodes:
             found.append(f"node {at + child.place!r}, where the run stands, is not there")
-        elif nodes[child.place] == "node":
+        elif nodes[kind] == "node":
             found.append(f"node {at + child.place!r}, inside which the run stands, is now a function")
         elif not found:
             step = machine.next(frame.state)
@@ -53,9 +55,9 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
                 found.append(f"node {at + child.place!r}, inside which the run stands, is no longer due next")
                 continue
             below = machine.child(child.place)
-            before: Any = None if stored is None else stored["nodes"].get(child.place)
+            before: Any = None if stored is None else stored["nodes"].get(kind)
             was: Any = None if before == "node" else before
-            found += _missing(was, nodes[child.place], below, child, f"{at}{child.place}/")
+            found += _missing(was, nodes[kind], below, child, f"{at}{child.place}/")
     return found
 
 
@@ -84,7 +86,7 @@ def _differences(stored: Any, today: Any, frame: Frame, at: str) -> list[str]:
             found.append(f"node {at + name!r}, which has run, was {_said(before.get(name))} and is {_said(now[name])}")
         found += _edge_differences(stored, today, name, at)
     for child in frame.children:
-        old, new = before.get(child.place), now[child.place]
+        old, new = before.get(kind_of(child.place)), now[kind_of(child.place)]
         if isinstance(old, dict) and old["kind"] == new["kind"]:
             found += _differences(old, new, child, f"{at}{child.place}/")
         else:

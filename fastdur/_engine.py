@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
+from fastdur._held import Held, Unstored, mark_row, node_row, question_row, returned
 from fastdur._reentry import (
     Entry,
     Request,
@@ -28,16 +29,17 @@ from fastdur._steps import (
     Call,
     Done,
     Failed,
+    Mark,
     Push,
     Return,
     address,
     agent_path,
+    asked_node,
     due_trail,
     machine_at,
     open_questions,
     path,
     with_leaf,
-    without_leaf,
     without_visits,
 )
 from fastdur.errors import AlreadyResumed, NotStorable, RunExists, StoreCorrupt, UnknownInterrupt
@@ -125,16 +127,18 @@ def resume(root: Machine, request: Request) -> Steps:
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
             frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
-            whose = agent_path(root, entry.trail)
+            whose = agent_path(root, entry.trail, asked_node(entry.trail))
             row = _answer_row(whose, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
+            again = False
         else:
             frame = modified(entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
             if not (yield from Take(reading.head, opened, newer, frame)):
                 continue
-        return (yield from walk(root, request.execution_id, frame))
+            again = opened is None and reading.last is not None and reading.last.step_type == "llm_call"
+        return (yield from walk(root, request.execution_id, frame, again=again))
 
 
 def decide_only(execution_id: str, value: Resume) -> Generator[Effect[Any], Any, None]:
@@ -240,7 +244,8 @@ def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
     if request.reopen:
         extra["reopened"] = True
     node = "run_end" if isinstance(step, Return) else address(trail, step.node)
-    return Row(node, -1, "resumed", "resumed", frame, agent_path(root, trail), extra)
+    whose = agent_path(root, trail, "" if isinstance(step, Return) else step.node)
+    return Row(node, -1, "resumed", "resumed", frame, whose, extra)
 
 
 def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
@@ -259,13 +264,15 @@ def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
 # -- the walk ----------------------------------------------------------------------------------------------------------
 
 
-def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
+def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False) -> Steps:
     """Run what is due, one step after another, until the run ends, pauses or fails.
 
-    A node's row is held back until the way out of the node is decided, so that no route is ever decided twice.
+    A node's row is held back until the way out of the node is decided, so that no route is ever decided twice. `again`
+    says that a lifetime that was lost may have made the first call before.
     """
-    held: _Held | None = None
+    held: Held | None = None
     pause: Checkpoint | None = None
+    unstored = Unstored()
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
         leaf = trail[-1]
@@ -274,28 +281,59 @@ def walk(root: Machine, execution_id: str, frame: Frame) -> Steps:
             frame = with_leaf(trail, replace(leaf, children=(*leaf.children, child)))
         elif isinstance(step, Return):
             if len(trail) == 1:
-                return (yield from _complete(root, execution_id, frame))
-            held = _returned(root, trail)
+                return (yield from _complete(root, execution_id, frame, unstored.notes))
+            held = returned(root, trail)
+            frame = held.row.frames
+        elif isinstance(step, Mark):
+            held = mark_row(root, trail, step)
             frame = held.row.frames
         else:
-            outcome = yield from _attempts(step, trail)
-            if isinstance(outcome, Failed):
-                kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
-                return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
-            if isinstance(outcome, Asked):
-                frame = with_leaf(trail, replace(leaf, questions=(*leaf.questions, outcome.question)))
-                held = _Held(_question_row(root, trail, step, outcome, frame), trail, step, outcome.question)
-            else:
-                frame = with_leaf(trail, _stepped(machine_at(root, trail), leaf, step, outcome))
-                if step.kind != "input":
-                    held = _node_row(root, trail, step, outcome.notes, frame, held)
+            came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
+            if isinstance(came, Ended):
+                return came
+            frame, held = came
+            again = False
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
+            held = unstored.kept_by(held)
             kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
             if isinstance(kept, Ended):
                 return kept
             held, pause = None, kept
     return (yield from _paused(root, execution_id, frame, pause))
+
+
+_WITH_A_ROW = ("node", "route")
+"""The calls that have a row when they are done; of the others the machine says itself when a row is due."""
+
+
+def _called(
+    root: Machine,
+    execution_id: str,
+    at: tuple[Trail, Call],
+    held: Held | None,
+    unstored: Unstored,
+    *,
+    again: bool,
+) -> Generator[Effect[Any], Any, tuple[Frame, Held | None] | Ended]:
+    """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
+    trail, step = at
+    outcome = yield from _attempts(step, trail)
+    if isinstance(outcome, Asked):
+        held = question_row(root, trail, step, outcome)
+        return held.row.frames, held
+    if isinstance(outcome, Failed) and not (step.catches and outcome.retryable):
+        kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
+        return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
+    notes: Mapping[str, Frozen] = {}
+    if isinstance(outcome, Done):
+        outcome.again, notes = again, outcome.notes
+    frame = with_leaf(trail, _stepped(machine_at(root, trail), trail[-1], step, outcome))
+    if step.kind in _WITH_A_ROW:
+        return frame, node_row(root, trail, step, notes, frame, held)
+    if step.kind != "input":
+        unstored.add(trail, step, notes)
+    return frame, held
 
 
 def _decides(step: Step | None) -> bool:
@@ -311,24 +349,14 @@ def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, No
     return trail, machine_at(root, trail).next(trail[-1].state)
 
 
-def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done) -> Frame:
+def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done | Failed) -> Frame:
     """The leaf after a call returned. The answers of a visit leave with it."""
     state = machine.apply(leaf.state, step, outcome)
     return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A row that is not stored yet, and the step that it is the row of, as it stood before."""
-
-    row: Row
-    trail: Trail
-    step: Call | Push
-    asked: Question | None = None
-
-
 def _stored(
-    root: Machine, execution_id: str, held: _Held, status: Status
+    root: Machine, execution_id: str, held: Held, status: Status
 ) -> Generator[Effect[Any], Any, Checkpoint | Ended]:
     """Store the row of a step. What the store cannot take fails the node that made it, like any bad value."""
     try:
@@ -339,18 +367,6 @@ def _stored(
 
 def _too_big(error: NotStorable) -> Failed:
     return Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
-
-
-def _returned(root: Machine, trail: Trail) -> _Held:
-    """The row of a node whose machine has returned to the one above."""
-    above, leaf = trail[:-1], trail[-1]
-    machine = machine_at(root, above)
-    step = machine.next(above[-1].state)
-    assert isinstance(step, Push), step
-    assert step.node == leaf.place, step
-    frame = without_leaf(trail, machine.apply(above[-1].state, step, leaf.state))
-    row = Row(address(above, leaf.place), step.index, "node", "completed", frame, agent_path(root, above))
-    return _Held(row, above, step)
 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
@@ -364,31 +380,16 @@ def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Fa
     return (yield from Invoke(step, where, whole, questions, step.retry))
 
 
-def _node_row(
-    root: Machine, trail: Trail, step: Call, notes: Mapping[str, Frozen], frame: Frame, held: _Held | None
-) -> _Held:
-    """The row of a node; the way out of a node belongs to the row of the node, which is still `held`."""
-    if held is not None:
-        return replace(held, row=replace(held.row, frames=frame, extra={**held.row.extra, **notes}))
-    row = Row(address(trail, step.node), step.index, "node", "completed", frame, agent_path(root, trail), notes)
-    return _Held(row, trail, step)
-
-
-def _question_row(root: Machine, trail: Trail, step: Call, asked: Asked, frame: Frame) -> Row:
-    extra: dict[str, Frozen] = {"reason": asked.question.reason, "context": asked.question.context}
-    where = address(trail, step.node)
-    return Row(where, step.index, "hitl_pause", "interrupted", frame, agent_path(root, trail), extra)
-
-
-def _complete(root: Machine, execution_id: str, frame: Frame) -> Steps:
-    yield from Append(Row("run_end", -1, "run_end", "completed", frame, agent_path(root, (frame,))), "completed")
+def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str, Frozen]) -> Steps:
+    yield from Append(Row("run_end", -1, "run_end", "completed", frame, agent_path(root, (frame,)), notes), "completed")
     return Ended(stored_result(execution_id, "completed", frame))
 
 
-def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push, failed: Failed) -> Steps:
-    frame = trail[0]
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push | Mark, failed: Failed) -> Steps:
+    leaf = trail[-1]
+    frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).failed(leaf.state, step)))
     where = address(trail, step.node)
     extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}
-    row = Row("run_end", -1, "run_end", "failed", frame, agent_path(root, trail), extra)
+    row = Row("run_end", -1, "run_end", "failed", frame, agent_path(root, trail, step.node), extra)
     yield from Append(row, "failed", clear_failed=path(trail, step.node, step.visit))
     return Ended(stored_result(execution_id, "failed", frame, error=failed.text), failed.error)

@@ -36,6 +36,10 @@ class Forking(ABC):
     @abstractmethod
     def _lifetime(self, execution_id: str, context: object) -> Lifetime: ...
 
+    def _shown(self, result: RunResult) -> RunResult:
+        """A result as this runner hands it out."""
+        return result
+
     @abstractmethod
     def _branching(self, branch: Branch) -> Steps: ...
 
@@ -70,7 +74,7 @@ class Forking(ABC):
         branch = self._asked(
             execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
         )
-        return outcome(drive(self._branching(branch), self._lifetime(branch.execution_id, context)))
+        return self._shown(outcome(drive(self._branching(branch), self._lifetime(branch.execution_id, context))))
 
     async def afork(
         self,
@@ -89,7 +93,7 @@ class Forking(ABC):
         branch = self._asked(
             execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
         )
-        return outcome(await adrive(self._branching(branch), self._lifetime(branch.execution_id, context)))
+        return self._shown(outcome(await adrive(self._branching(branch), self._lifetime(branch.execution_id, context))))
 
     def _asked(
         self,

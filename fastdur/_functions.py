@@ -33,6 +33,22 @@ def is_async(fn: Callable[..., Any]) -> bool:
     return bool(flags_of(fn) & COROUTINE)
 
 
+def chained(fn: Callable[..., Any], after: Callable[[Any], Any]) -> Callable[..., Any]:
+    """`after(fn(...))` as one function, an async one where `fn` is, or where it returns something to await."""
+
+    async def awaited(waiting: Any) -> Any:
+        return after(await waiting)
+
+    async def acalled(*args: Any, **kwargs: Any) -> Any:
+        return after(await fn(*args, **kwargs))
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        value = fn(*args, **kwargs)
+        return awaited(value) if hasattr(value, "__await__") else after(value)
+
+    return acalled if is_async(fn) else called
+
+
 def discard(value: Any) -> None:
     """Close a coroutine that nobody will await."""
     close = getattr(value, "close", None)

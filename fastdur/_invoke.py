@@ -201,11 +201,11 @@ class Invocation:
             message = f"Node {self.node.address!r} returned a coroutine to a sync call; call the a… form of this one."
             return self.failed(NodeIsAsync(message))
         try:
-            if self.call.kind == "route":
-                return Done(self.call.data, value=value, notes=self.node.notes)
+            if self.call.kind == "node":
+                return self._merged(value)
             if self.call.kind == "input":
                 return self._input(value)
-            return self._merged(value)
+            return Done(self.call.data, value=value, notes=self.node.notes)
         except FastdurError as error:
             return self.failed(error)
 

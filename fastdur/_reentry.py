@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._delta import diff
 from fastdur._sealed import Sealed
-from fastdur._steps import due_trail, is_due, open_questions, trails, without_visits
+from fastdur._steps import asked_node, due_trail, is_due, kind_of, open_questions, part_of, trails, without_visits
 from fastdur._visits import count
 from fastdur.errors import (
     AlreadyResumed,
@@ -147,9 +147,9 @@ def stored_path(graph: Any, trail: Trail) -> str:
     """`agent_path` as the stored graph has it, which fits the frames whatever the runner of today looks like."""
     names = [f"{graph['kind']}:{graph['name']}"]
     for frame in trail[1:]:
-        graph = graph["nodes"][frame.place]
+        graph = graph["nodes"][kind_of(frame.place)]
         names.append(f"{graph['kind']}:{graph['name']}")
-    return "/".join(names)
+    return "/".join(names) + part_of(asked_node(trail))
 
 
 def _no_fit(execution_id: str, request: Request, value: Resume, frame: Frame) -> ChainResumeError | AlreadyResumed:

@@ -13,6 +13,7 @@ from fastdur._drivers import Lifetime
 from fastdur._forking import Forking, checked_changes
 from fastdur._functions import is_async
 from fastdur._live import Snapshot
+from fastdur._nested import holds
 from fastdur._reentry import Request
 from fastdur._runs import adrive, checked_answer, checked_id, checked_store, drive, outcome, store_or_default
 from fastdur._threads import in_thread
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from fastdur._branching import Branch
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
-    from fastdur._steps import Call, Done, Machine, Push, State, Step
-    from fastdur._unknown import Outcome
+    from fastdur._steps import Call, Machine, Mark, Outcome, Push, State, Step
+    from fastdur._unknown import Outcome as Settled
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Execution, Resume, RunResult, UnknownEffect
 
@@ -39,6 +40,8 @@ class Runner(Forking):
     """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
 
     kind: str
+    async_start = "aexecute"
+    """The name of the call that starts a run on an event loop."""
 
     def __init__(self, name: str, checkpointer: Checkpointer | Literal[False] | None = None) -> None:
         if type(name) is not str or not name:
@@ -77,7 +80,7 @@ class Runner(Forking):
         """What is due."""
 
     @abstractmethod
-    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
         """The state after a step was answered."""
 
     @abstractmethod
@@ -87,6 +90,39 @@ class Runner(Forking):
     @abstractmethod
     def addresses(self, state: State) -> list[str]:
         """The nodes that a state will enter by name."""
+
+    def paused(self, state: State) -> State:
+        """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
+        return state
+
+    def failed(self, state: State, step: Call | Push | Mark) -> State:  # noqa: ARG002 - of the protocol
+        """The state that a run goes on from after a failure: the one it failed in, but for a topology with a rule."""
+        return state
+
+    def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
+        """What in a state does not fit beside what `graph` and `addresses` say: nothing, but for some topologies."""
+        return []
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def execute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """Start a run on the state `input` and carry it on until it ends or pauses.
+
+        Durable before any node runs, and after every node. The exception of a failing node is raised as it is; the run
+        stays resumable at that node. Raises `RunExists` where `execution_id` is taken, `NodeIsAsync`, `GraphError`,
+        `NotStorable`, `StoreError`. `context` is handed to the nodes by `run_context()` and never stored.
+        """
+        self._check(self.async_start)
+        return self._shown(outcome(drive(*self._starting(input, execution_id, context))))
+
+    async def aexecute(
+        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
+    ) -> RunResult:
+        """`execute` on the running event loop: async nodes are awaited, sync ones and the store run in threads."""
+        self._check(None)
+        return self._shown(outcome(await adrive(*self._starting(input, execution_id, context))))
 
     # -- resuming ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +168,7 @@ class Runner(Forking):
             accept_graph=accept_graph,
             reopen=reopen,
         )
-        return outcome(drive(*self._resuming(request, context)))
+        return self._shown(outcome(drive(*self._resuming(request, context))))
 
     async def aresume(
         self,
@@ -157,15 +193,15 @@ class Runner(Forking):
             accept_graph=accept_graph,
             reopen=reopen,
         )
-        return outcome(await adrive(*self._resuming(request, context)))
+        return self._shown(outcome(await adrive(*self._resuming(request, context))))
 
     def result(self, execution_id: str) -> RunResult:
         """`fastdur.result` on this runner's store."""
-        return _runs.result(execution_id, self.stored())
+        return self._shown(_runs.result(execution_id, self.stored()))
 
     async def aresult(self, execution_id: str) -> RunResult:
         """`result` on the running event loop."""
-        return await _runs.aresult(execution_id, self.stored())
+        return self._shown(await _runs.aresult(execution_id, self.stored()))
 
     def decide(self, execution_id: str, resume_value: Resume) -> None:
         """`fastdur.decide` on this runner's store."""
@@ -191,11 +227,11 @@ class Runner(Forking):
         """`list_unknown` on the running event loop."""
         return await _runs.alist_unknown(execution_id, self.stored())
 
-    def resolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+    def resolve_unknown(self, execution_id: str, key: str, outcome: Settled) -> None:
         """`fastdur.resolve_unknown` on this runner's store."""
         _runs.resolve_unknown(execution_id, key, outcome, self.stored())
 
-    async def aresolve_unknown(self, execution_id: str, key: str, outcome: Outcome) -> None:
+    async def aresolve_unknown(self, execution_id: str, key: str, outcome: Settled) -> None:
         """`resolve_unknown` on the running event loop."""
         await _runs.aresolve_unknown(execution_id, key, outcome, self.stored())
 
@@ -267,14 +303,6 @@ class Runner(Forking):
         life.is_child = parent is not None
         return steps, life
 
-    def _start(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
-        self._check("aexecute")
-        return outcome(drive(*self._starting(input, execution_id, context)))
-
-    async def _astart(self, input: Mapping[str, Any] | None, execution_id: str | None, context: object) -> RunResult:
-        self._check(None)
-        return outcome(await adrive(*self._starting(input, execution_id, context)))
-
     def _request(
         self,
         execution_id: str,
@@ -307,18 +335,6 @@ class Runner(Forking):
                     f"build the {self.kind} before it starts, or make another one."
                 )
                 raise GraphError(message)
-
-
-def holds(outer: Runner, wanted: Runner) -> bool:
-    """Whether `wanted` is `outer`, or stands anywhere inside it."""
-    seen: list[Runner] = []
-    ahead = [outer]
-    while ahead:
-        runner = ahead.pop()
-        if runner not in seen:
-            seen.append(runner)
-            ahead += [inner for _, inner in runner.runners()]
-    return wanted in seen
 
 
 @dataclass(frozen=True, slots=True)

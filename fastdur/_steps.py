@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from fastdur._codec import Frozen
-    from fastdur.records import Frame, Question
+    from fastdur.records import Frame, Question, StepType
 
-CallKind = Literal["node", "route", "input"]
+CallKind = Literal["node", "route", "input", "model", "tool", "output"]
 State = dict[str, "Frozen"]
 Trail = tuple["Frame", ...]
 """The frames from the root down to one leaf."""
@@ -34,6 +34,19 @@ class Call:
     output_key: str | None = None
     retry: int = 0
     timeout: float | None = None
+    catches: bool = False
+    """Whether an error of the user's own is an answer to this machine, and no end of the run."""
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """Store a row before what comes next, so that a crash in that finds what it needs."""
+
+    node: str
+    visit: int
+    index: int
+    step_type: StepType
+    extra: Mapping[str, Frozen] = field(default_factory=dict[str, "Frozen"])
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +66,7 @@ class Return:
     """This frame has nothing left to do."""
 
 
-Step = Call | Push | Return
+Step = Call | Push | Mark | Return
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +77,8 @@ class Done:
     changed: tuple[str, ...] = ()
     value: Any = None
     notes: Mapping[str, Frozen] = field(default_factory=dict[str, "Frozen"])
+    again: bool = False
+    """Whether a lifetime that was lost may have made this call before."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +95,10 @@ class Asked:
     """A call that paused with a question."""
 
     question: Question
+
+
+Outcome = Done | Failed | State | None
+"""What a step is answered by: a call's outcome, the last state of the frame it pushed, nothing for a mark."""
 
 
 class Machine(Protocol):
@@ -103,8 +122,20 @@ class Machine(Protocol):
         """What is due."""
         ...
 
-    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
-        """The state after `step` was answered: by a call's outcome, or by the last state of the frame it pushed."""
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+        """The state after `step` was answered."""
+        ...
+
+    def paused(self, state: State) -> State:
+        """The state after a call of this frame, or of one below it, has asked a question."""
+        ...
+
+    def failed(self, state: State, step: Call | Push | Mark) -> State:
+        """The state that a run goes on from after it has failed at `step`."""
+        ...
+
+    def misfits(self, state: State) -> list[str]:
+        """What in this state does not fit the machine of today, in words."""
         ...
 
     def child(self, place: str) -> Machine:
@@ -168,15 +199,36 @@ def address(trail: Trail, node: str) -> str:
     return node if len(trail) == 1 else "/".join([*(frame.place for frame in trail[1:]), node])
 
 
+def asked_node(trail: Trail) -> str:
+    """The node, in its own frame, that asked the newest question in the last frame of `trail`."""
+    where = without_visits(trail[-1].questions[-1].id)
+    return where.removeprefix("".join(f"{frame.place}/" for frame in trail[1:]))
+
+
 def path(trail: Trail, node: str, visit: int) -> str:
     """The address with the visit of each level: `team#2/review#1`."""
-    last = f"{node}#{visit}"
-    return last if len(trail) == 1 else "/".join([*(f"{frame.place}#{frame.visit}" for frame in trail[1:]), last])
+    last = _with_visit(node, visit)
+    return last if len(trail) == 1 else "/".join([*(_with_visit(each.place, each.visit) for each in trail[1:]), last])
+
+
+def _with_visit(node: str, visit: int) -> str:
+    """One level of a path. Of a node like `turn:2/tool:charge` only the last part can be entered again."""
+    return f"{node.replace('/', '#1/')}#{visit}" if "/" in node else f"{node}#{visit}"
 
 
 def without_visits(path_or_id: str) -> str:
     """The address of a path or of an interrupt id."""
-    return "/".join(part.partition("#")[0] for part in path_or_id.split("/") if "#" in part)
+    return "/".join(part.rpartition("#")[0] for part in path_or_id.split("/") if "#" in part)
+
+
+def kind_of(node: str) -> str:
+    """The name under which a graph has a node: `tool:charge` for `turn:2/tool:charge#2`."""
+    return node.rpartition("/")[2].partition("#")[0]
+
+
+def part_of(node: str) -> str:
+    """What a node adds to the agent path: `/tool:charge` for `turn:2/tool:charge`, nothing for a node of one part."""
+    return f"/{kind_of(node)}" if "/" in node else ""
 
 
 def machine_at(root: Machine, trail: Trail) -> Machine:
@@ -186,10 +238,10 @@ def machine_at(root: Machine, trail: Trail) -> Machine:
     return root
 
 
-def agent_path(root: Machine, trail: Trail) -> str:
-    """The names of the machines from the root down: `chain:orders/chain:refund`."""
+def agent_path(root: Machine, trail: Trail, node: str = "") -> str:
+    """The names of the machines from the root down, and the tool: `chain:orders/agent:refund/tool:charge`."""
     names = [f"{root.kind}:{root.name}"]
     for frame in trail[1:]:
         root = root.child(frame.place)
         names.append(f"{root.kind}:{root.name}")
-    return "/".join(names)
+    return "/".join(names) + part_of(node)

@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fastdur._graph import Edge, Graph, Node
 from fastdur._live import Snapshot
-from fastdur._runner import Runner, holds
-from fastdur._steps import Call, Done, Push, Return
+from fastdur._nested import check_inside
+from fastdur._runner import Runner
+from fastdur._steps import Call, Done, Mark, Push, Return
 from fastdur._visits import count, with_visit
 from fastdur.errors import GraphError, NotStorable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Literal
 
     from fastdur._codec import Frozen
-    from fastdur._steps import Machine, State, Step
+    from fastdur._steps import Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import RunResult
-
-
-MAX_NESTED = 50
 
 
 class Chain(Runner):
@@ -92,23 +89,7 @@ class Chain(Runner):
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with the graph; `execute` and `resume` call it first."""
         self._graph.validate()
-        self._check_depth()
-        for place, runner in self.runners():
-            if holds(runner, self):
-                message = f"{self.kind} {self.name!r} stands inside itself, at node {place!r}; it would never end"
-                raise GraphError(message)
-            runner.validate()
-
-    def _check_depth(self) -> None:
-        seen: set[Runner] = set()
-        level: set[Runner] = {self}
-        for _ in range(MAX_NESTED + 1):
-            seen |= level
-            level = {inner for runner in level for _, inner in runner.runners()} - seen
-            if not level:
-                return
-        message = f"{self.kind} {self.name!r} has runners nested more than {MAX_NESTED} deep; flatten some of them"
-        raise GraphError(message)
+        check_inside(self)
 
     def runners(self) -> list[tuple[str, Runner]]:
         """The nodes that are runners."""
@@ -124,25 +105,6 @@ class Chain(Runner):
             (edge.key, edge.when) for edges in self._graph.out.values() for edge in edges if edge.when is not None
         ]
         return found
-
-    # -- running -------------------------------------------------------------------------------------------------------
-
-    def execute(
-        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
-    ) -> RunResult:
-        """Start a run on the state `input` and carry it on until it ends or pauses.
-
-        Durable before any node runs, and after every node. The exception of a failing node is raised as it is; the run
-        stays resumable at that node. Raises `RunExists` where `execution_id` is taken, `NodeIsAsync`, `GraphError`,
-        `NotStorable`, `StoreError`. `context` is handed to the nodes by `run_context()` and never stored.
-        """
-        return self._start(input, execution_id, context)
-
-    async def aexecute(
-        self, input: Mapping[str, Any] | None = None, execution_id: str | None = None, *, context: object = None
-    ) -> RunResult:
-        """`execute` on the running event loop: async nodes are awaited, sync ones and the store run in threads."""
-        return await self._astart(input, execution_id, context)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 
@@ -187,14 +149,16 @@ class Chain(Runner):
         given: Any = state.get("given", data)
         return Push(node.id, visit, node.index, node.machine, given, node.output_key)
 
-    def apply(self, state: State, step: Call | Push, outcome: Done | State) -> State:
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
         """The state after a call returned or a nested machine ended."""
+        assert not isinstance(step, Mark), step
         if isinstance(outcome, Done):
             if isinstance(step, Call) and step.kind == "route":
                 return self._routed(state, step.node, outcome.value)
             if isinstance(step, Call) and step.kind == "input":
                 return {**state, "given": outcome.value}
             return self._committed(state, step, outcome.data, outcome.changed, outcome.value)
+        assert isinstance(outcome, dict), outcome
         data, changed = _merged(state, step.output_key, outcome)
         entered = {key: part for key, part in state.items() if key != "given"}
         return self._committed(entered, step, data, changed, list(changed))
@@ -237,11 +201,12 @@ def _without(due: list[str], node: str) -> list[str]:
 
 
 def _merged(state: State, output_key: str | None, child: State) -> tuple[State, tuple[str, ...]]:
-    """The parent's data after a nested chain ended: what the child changed, or its whole state under `output_key`."""
+    """The parent's data after a nested machine ended: what it changed, or under `output_key` its state or output."""
     data: Any = state["data"]
     theirs: Any = child["data"]
     if output_key is not None:
-        return {**data, output_key: theirs}, (output_key,)
+        gives: Any = child.get("gives")
+        return {**data, output_key: theirs if gives is None else theirs[gives]}, (output_key,)
     touched: Any = child.get("touched", [])
     kept = {key: value for key, value in data.items() if key not in touched or key in theirs}
     return {**kept, **{key: theirs[key] for key in touched if key in theirs}}, tuple(touched)

@@ -17,6 +17,9 @@
     │       ├── RunCancelled
     │       ├── CheckpointNotFound  the run has no row with this id
     │       └── ForkRefused         no branch can begin here
+    ├── AgentError
+    │   ├── AgentLimitError         an agent would take more turns or tokens than it may
+    │   └── AgentOutputError        the model's answer does not fit output_type, asked again as often as allowed
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
@@ -129,6 +132,18 @@ class CheckpointNotFound(ChainResumeError):
 
 class ForkRefused(ChainResumeError):
     """No branch can begin here: at an end marker, or inside a node."""
+
+
+class AgentError(FastdurError):
+    """Something about an agent."""
+
+
+class AgentLimitError(AgentError):
+    """An agent would take more turns or tokens than it may. The run failed; resume it with a raised limit."""
+
+
+class AgentOutputError(AgentError):
+    """The final answer did not fit `output_type`, after all re-asks. The run failed; a resume asks the model again."""
 
 
 class AlreadyResumed(FastdurError):

@@ -80,7 +80,7 @@ def _check_place(node: NodeCall, reason: str, *, in_effect: bool) -> None:
     if in_effect:
         message = f"interrupt({reason!r}) inside an @idempotent function or its key_fn; ask before or after it."
         raise InterruptNotAllowed(message)
-    if node.kind != "node":
+    if node.kind not in ("node", "tool"):
         message = f"interrupt({reason!r}) in the {node.kind} function of {node.address!r}; ask in a node."
         raise InterruptNotAllowed(message)
     if node.asked is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastdur._codec import freeze, thaw
 from fastdur._sealed import Sealed, opened, shown
 from fastdur.errors import RunFailed
+from fastdur.llm.messages import Said, talk_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -169,10 +170,12 @@ class Checkpoint:
 
     def leaf(self) -> Frame:
         """The frame that this row is about: down the tree along `node_id`."""
-        frame = self.frames
-        for place in self.node_id.split("/")[:-1]:
-            frame = next((child for child in frame.children if child.place == place), frame)
-        return frame
+        frame, rest = self.frames, self.node_id
+        while True:
+            below = next((child for child in frame.children if rest.startswith(f"{child.place}/")), None)
+            if below is None:
+                return frame
+            frame, rest = below, rest[len(below.place) + 1 :]
 
     @property
     def state_snapshot(self) -> Any:
@@ -348,7 +351,7 @@ class UnknownEffect:
 
 @opened("output", "final_state")
 @dataclass(frozen=True, repr=False)
-class RunResult:
+class RunResult(Said):
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
     `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` holds every row, ascending, where
@@ -364,6 +367,8 @@ class RunResult:
     pending_interrupts: tuple[PendingInterrupt, ...] = ()
     error: str | None = None
     history: tuple[Checkpoint, ...] = field(default=(), compare=False)
+    is_agent: bool = False
+    wasted_tokens: int = 0
 
     @property
     def pending_interrupt(self) -> PendingInterrupt | None:
@@ -391,4 +396,5 @@ def stored_result(
 ) -> RunResult:
     """The outcome of a run as its newest frames hold it."""
     state = frame.state
-    return RunResult(execution_id, status, sealed_output(state), Sealed(state.get("data")), waiting, error, history)
+    values = sealed_output(state), Sealed(state.get("data"))
+    return RunResult(execution_id, status, *values, waiting, error, history, *talk_in(state))

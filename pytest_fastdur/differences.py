@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastdur._codec import thaw
+from pytest_fastdur.observers import without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,13 +29,13 @@ _MISSING: Final = object()
 def steps_of(run: RunState | None) -> Rows:
     """The rows of a run, without those that only a failure leaves.
 
-    These are the end markers of failures, which a run steps over, and the row of a node whose way out raised: it is
-    stored with the way open, and once more when the way is found.
+    These are the end markers of failures, which a run steps over, and a row that is stored with something left open,
+    and once more when that is settled: that of a node whose way out raised, that of an agent's answer before its check.
     """
     return [
-        (row.node_id, row.step_type, row.status, row.frames.tree())
+        (row.node_id, row.step_type, row.status, without_repeats(row.frames.tree()))
         for row in (() if run is None else run.rows)
-        if (row.step_type, row.status) != ("run_end", "failed") and row.leaf().state.get("route") is None
+        if (row.step_type, row.status) != ("run_end", "failed") and not row.leaf().state.keys() & {"route", "answer"}
     ]
 
 

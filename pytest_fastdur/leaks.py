@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Session
     from fastdur.checkpointers.protocol import Checkpointer
 
-_OWN = "fastdur-leases"
-"""The thread that renews leases: one for the process, which ends by itself."""
+_OWN = ("fastdur-leases", "fastdur-store_")
+"""What the threads are called that are there once for the process: the one that renews leases, which ends by itself,
+and those that async runs reach stores by, of which there are more as more are needed at once."""
 _DESCRIPTORS = "/proc/self/fd"
 _PATIENCE = 1.0
 """How many seconds a thread that is about to end gets for it."""
@@ -36,7 +37,7 @@ class Held:
 
         SQLite keeps descriptors of a file open for as long as any connection of the process has locks on it.
         """
-        threads = frozenset(each for each in threading.enumerate() if each.name != _OWN)
+        threads = frozenset(each for each in threading.enumerate() if not each.name.startswith(_OWN))
         return Held(threads, frozenset(pair for pair in _files() if not pair[1].startswith(store)))
 
     def left(self, store: str, usual: frozenset[str]) -> list[str]:

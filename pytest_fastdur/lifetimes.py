@@ -255,7 +255,8 @@ def _judged(call: Call, ending: Ending, watch: Watch) -> Lifetime:
         found.injected = watch.injected is not None and error is watch.injected
     elif result is not None:
         found.how = "completed" if result.status == "completed" else "paused"
-        found.returned = digest_of_values(result.output, result.final_state)
+        # The output of an agent may be of a type of its own; as it is stored, it is part of the state.
+        found.returned = digest_of_values(None if result.is_agent else result.output, result.final_state)
     if error is not None:
         error.__traceback__ = None  # it holds the frames of the dead
     return found

@@ -81,9 +81,15 @@ def row_fact(row: Any) -> tuple[str, ...]:
 
 
 def frames_digest(frames: Frame) -> str:
-    """A digest of a tree of frames: states, visits, questions and answers."""
-    text = json.dumps(frames.tree(), sort_keys=True, separators=(",", ":"))
+    """A digest of a tree of frames: states, visits, questions and answers, not how often a model was asked again."""
+    text = json.dumps(without_repeats(frames.tree()), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def without_repeats(tree: Any) -> Any:
+    """A stored tree of frames without what an agent notes of model calls that were made again."""
+    state = {key: part for key, part in tree["s"].items() if key != "again"}
+    return {**tree, "s": state, **({"c": [without_repeats(child) for child in tree["c"]]} if "c" in tree else {})}
 
 
 class Watch:

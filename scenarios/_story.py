@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from fastdur import Chain, Checkpointer, PendingInterrupt, RunResult
+    from fastdur import Checkpointer, PendingInterrupt, Runner, RunResult
     from scenarios._serving import Counterpart
 
 P = ParamSpec("P")
@@ -32,10 +32,10 @@ class Wrap(Protocol):
 
 
 class Build(Protocol):
-    """How each story makes its chain."""
+    """How each story makes its runner."""
 
-    def __call__(self, checkpointer: Checkpointer, url: str, /) -> Chain:
-        """Return a chain that stores its progress in `checkpointer` and reaches its counterpart at `url`."""
+    def __call__(self, checkpointer: Checkpointer, url: str, /) -> Runner:
+        """Return a runner that stores its progress in `checkpointer` and reaches its counterpart at `url`."""
         ...
 
 
@@ -87,12 +87,12 @@ class World:
         return self._said[asked.interrupt_id]
 
 
-def play(chain: Chain, given: State, human: Answers | World, execution_id: str) -> RunResult:
+def play(chain: Runner, given: State, human: Answers | World, execution_id: str) -> RunResult:
     """Run `chain` to its end, each question answered by its reason."""
     return carry_on(chain, chain.execute(given, execution_id=execution_id), human)
 
 
-def carry_on(chain: Chain, result: RunResult, human: Answers | World) -> RunResult:
+def carry_on(chain: Runner, result: RunResult, human: Answers | World) -> RunResult:
     """Answer what is open, until nothing is left to ask."""
     world = human if isinstance(human, World) else World(None, human)
     while (question := result.pending_interrupt) is not None:

@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.backends import Files
 from pytest_fastdur.sweep import Story, boundary_names
-from scenarios import archive, balance, booking, invoice_loop, mail, nested, refund, triage, voucher, webhooks
+from scenarios import (
+    archive,
+    balance,
+    booking,
+    invoice_loop,
+    mail,
+    nested,
+    refund,
+    refund_agent,
+    triage,
+    voucher,
+    webhooks,
+)
 from scenarios._story import World
 from scenarios.bucket_server import BucketServer
 from scenarios.hook_server import HookServer
@@ -28,12 +40,16 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Self
 
-    from fastdur import Checkpointer
-    from fastdur.chain import Chain
+    from fastdur import Checkpointer, Runner
     from scenarios._serving import Counterpart
     from scenarios._story import Build
 
-SCENARIOS: dict[str, ModuleType] = {"refund": refund, "invoice_loop": invoice_loop, "nested": nested}
+SCENARIOS: dict[str, ModuleType] = {
+    "refund": refund,
+    "invoice_loop": invoice_loop,
+    "nested": nested,
+    "refund_agent": refund_agent,
+}
 """The stories about the engine itself; all of them pay at the payment server."""
 
 
@@ -178,7 +194,7 @@ def story(scenario: ModuleType, server: PaymentServer, build: Build | None = Non
 def _story(scenario: ModuleType, world: World, make: Build) -> Story:
     server = world.server
 
-    def build(store: Checkpointer) -> Chain:
+    def build(store: Checkpointer) -> Runner:
         world.come_up()
         return make(store, server.url)
 

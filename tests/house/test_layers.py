@@ -24,6 +24,7 @@ ORDER = (
     ("_live",),
     ("_own",),
     ("_sealed",),
+    ("llm", "llm.messages"),
     # the pure core
     ("records", "_pruned"),
     ("_steps",),
@@ -33,6 +34,7 @@ ORDER = (
     ("_run_effects",),
     ("_reentry",),
     ("_failures",),
+    ("_held",),
     ("_engine",),
     ("_branching", "_ending"),
     ("_unknown",),
@@ -68,10 +70,17 @@ ORDER = (
     ("_drivers",),
     ("_runs",),
     ("_forking",),
+    ("_nested",),
     ("_runner",),
     # what users build
     ("_graph",),
     ("chain",),
+    ("llm.client",),
+    ("llm.testing",),
+    ("_schema",),
+    ("tools",),
+    ("_asking", "_talk"),
+    ("agent",),
     ("",),
     # the linter: it reads source and imports none of what stands above
     ("lint",),

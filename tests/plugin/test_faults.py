@@ -332,3 +332,16 @@ def test_what_only_waits_to_be_collected_is_no_leak(tmp_path):
         cycle[0].close()
         del cycle
         assert before.left(store.location, frozenset()) == []
+
+
+@pytest.mark.parametrize(("name", "left"), [("fastdur-store_7", []), ("worker", ["thread worker"])])
+def test_a_thread_of_the_pool_by_which_stores_are_reached_is_no_leak(name, left, tmp_path, monkeypatch):
+    monkeypatch.setattr(leaks, "_PATIENCE", 0.01)
+    ended = threading.Event()
+    before = leaks.Held.now("x")
+    thread = threading.Thread(target=ended.wait, name=name)
+    thread.start()
+    found = before.left("x", frozenset({"file"}))
+    ended.set()
+    thread.join()
+    assert found == left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_fastdur.sweep import explore
-from scenarios import invoice_loop, nested, refund
+from scenarios import invoice_loop, nested, refund, refund_agent
 from scenarios.payments import PaymentServer
 from scenarios.stories import SCENARIOS, boundaries, boundaries_file, story
 
@@ -49,6 +49,7 @@ def test_a_scenario_holds_for_every_pair_of_faults(name, fault, server):
     [
         (refund, refund.broken_no_idempotent, "FD07"),
         (refund, refund.broken_no_key, "FD07"),
+        (refund_agent, refund_agent.broken_no_idempotent, "FD07"),
         (invoice_loop, invoice_loop.broken_counter, "FD09"),
         (invoice_loop, invoice_loop.broken_dice, "FD09"),
     ],

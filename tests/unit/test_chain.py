@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fastdur import Chain, GraphError
+from fastdur._nested import MAX_NESTED
 from fastdur._steps import Call, Done, Push, Return
-from fastdur.chain import MAX_NESTED
 from tests.unit.by_hand import chain
 
 

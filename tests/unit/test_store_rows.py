@@ -91,3 +91,14 @@ def test_keys_in_another_order_are_weighed_too():
     body, second = body_after(first, frames[1], None, 1024)
     assert patch(frames[0].tree(), loads(body)) == frames[1].tree()
     assert abs(second.size - first.size) <= 4
+
+
+def test_a_list_that_loses_its_middle_and_a_key_that_goes_make_the_tree_shorter_by_as_much():
+    before = {"data": {"kept": "k", "gone": [1, 2]}, "pad": PAD, "order": ["a" * 9, "b" * 9, "c" * 9]}
+    after = {"data": {"kept": "k"}, "pad": PAD, "order": ["a" * 9, "c" * 9]}
+    reordered = {"data": {"kept": "k"}, "order": ["a" * 9, "c" * 9], "pad": PAD}
+    _, tail = body_after(Tail(0), Frame("", 1, before), None, 1024)
+    for state in (after, reordered):
+        _, tail = body_after(tail, Frame("", 1, state), None, 1024)
+        tree = Frame("", 1, state).tree()
+        assert abs(tail.size - len(json.dumps(tree, separators=(",", ":")))) <= 8

@@ -37,6 +37,7 @@ UNSEEN = {
     ("archive", "broken_fresh_name"): "what an effect calls its object is a matter of values",
     ("archive", "broken_append"): "what an effect writes is a matter of values",
     ("balance", "broken_frozen"): "which of two balances counts is a matter of the trade",
+    ("refund_agent", "broken_no_idempotent"): "the linter reads the nodes of chains, and no tools of agents",
     ("mail", "broken_receiver"): "the key is handed over; what the receiver makes of it is not in the source",
 }
 """The broken twins whose mistake no reader of the source could tell, and why."""

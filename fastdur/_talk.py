@@ -1,0 +1,140 @@
+"""The state of an agent, from one answer to the next. Pure: dicts of stored values in, dicts out.
+
+`step` says what is due: `turn` and `ask` (the row, then the question to the model), `tool` and `call` (the row, then
+the first of `calls`), `answer` and `check` (the row of the final answer, then its check), `end`. In `data` is what
+users see: `input`, `history`, `messages`, `usage`, at the end `output`. `again` holds what only a repetition leaves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastdur._codec import dumps, thaw
+from fastdur.llm.messages import Message, frozen_message
+from fastdur.records import sealed_output
+
+if TYPE_CHECKING:
+    from fastdur.llm.messages import CallStatus
+
+Talk = dict[str, Any]
+
+SKIPPED = "This call was not made, because another call of the same turn had to wait for a human. Ask again if needed."
+
+
+def begun(data: Talk) -> Talk:
+    """The state that an agent begins with. Without a key `input` the whole of `data` is its input."""
+    given = {"input": data["input"], "history": data.get("history", [])} if "input" in data else {"input": data}
+    return {
+        "data": {"history": [], **given, "messages": [], "usage": [0, 0]},
+        "turn": 0,
+        "step": "turn",
+        "out": "output",
+    }
+
+
+def waiting(state: Talk) -> list[Any]:
+    """The calls of this turn that are to be made, the one at work first."""
+    return [call for call in state.get("calls", ()) if "error" not in call]
+
+
+def asks(state: Talk) -> int:
+    """How often the model was asked anew after its answer had failed its check."""
+    return int(state.get("again", {}).get("asks", 0))
+
+
+def marked(state: Talk, *, checks: bool) -> Talk:
+    """The row that was due is written; `checks` where an answer is checked."""
+    if state["step"] == "answer" and not checks:
+        return ended(state, state["answer"]["content"])
+    return {**state, "step": {"turn": "ask", "tool": "call", "answer": "check"}[state["step"]]}
+
+
+def replied(state: Talk, answer: Talk, *, again: bool) -> Talk:
+    """The model has answered; `again` where that may have been paid for before, by a lifetime that was lost."""
+    used = answer["usage"]
+    usage = [spent + new for spent, new in zip(state["data"]["usage"], used, strict=True)]
+    after = {**state, "data": {**state["data"], "usage": usage}}
+    if again:
+        after["again"] = {**state.get("again", {}), "wasted": wasted(state) + sum(used)}
+    if not answer["calls"]:
+        return {**after, "answer": answer["message"], "step": "answer"}
+    return _onwards({**_said(after, answer["message"]), "calls": _placed(answer["calls"], state["turn"])})
+
+
+def wasted(state: Talk) -> int:
+    """The tokens that were spent on questions that may have been answered before."""
+    return int(state.get("again", {}).get("wasted", 0))
+
+
+def told(state: Talk, status: CallStatus, text: str) -> Talk:
+    """The call at work has ended, and this is what the model is told of it."""
+    call, *rest = state["calls"]
+    return _onwards({**_said(state, _reply(call, status, text)), "calls": rest})
+
+
+def checked(state: Talk, verdict: Talk) -> Talk:
+    """The answer fits, or is to be given again."""
+    if "value" in verdict:
+        return ended(state, verdict["value"])
+    mend = frozen_message(Message("user", verdict["again"]))
+    after = _without(_said(state, state["answer"], mend), "answer")
+    return {**after, "turn": state["turn"] + 1, "step": "turn", "reasks": state.get("reasks", 0) + 1}
+
+
+def ended(state: Talk, value: Any) -> Talk:
+    """The answer is the output of the run."""
+    after = _without(_said(state, state["answer"]), "answer")
+    data = {**after["data"], "output": value}
+    return {**after, "data": data, "step": "end", "touched": ["output"], "gives": "output"}
+
+
+def unanswered(state: Talk) -> Talk:
+    """The answer is thrown away; the model is asked again in the same turn."""
+    again = {**state.get("again", {}), "asks": asks(state) + 1}
+    return {**_without(state, "answer"), "step": "ask", "again": again}
+
+
+def output_text(state: Any) -> str:
+    """What a model is told of a runner that has ended: its output, as text or JSON."""
+    value = sealed_output(state).frozen
+    return value if type(value) is str else dumps(value)
+
+
+def _onwards(state: Talk) -> Talk:
+    """To the next call that can be made, past those that cannot; after the last to the next turn."""
+    calls = state["calls"]
+    while calls and ("error" in calls[0] or state.get("asked")):
+        call, *calls = calls
+        wrong = call.get("error")
+        state = _said(state, _reply(call, "error", wrong) if wrong else _reply(call, "skipped", SKIPPED))
+    if calls:
+        return {**state, "calls": calls, "step": "tool"}
+    return {**_without(state, "calls", "asked"), "turn": state["turn"] + 1, "step": "turn"}
+
+
+def _placed(calls: list[Talk], turn: int) -> list[Talk]:
+    """The calls with the address of each that can be made; from the second one of a tool it is numbered."""
+    seen: dict[str, int] = {}
+    found: list[Talk] = []
+    for call in calls:
+        if "error" not in call:
+            number = seen[call["name"]] = seen.get(call["name"], 0) + 1
+            place = f"turn:{turn}/tool:{call['name']}" + (f"#{number}" if number > 1 else "")
+            found.append({**call, "place": place})
+        else:
+            found.append(call)
+    return found
+
+
+def _reply(call: Talk, status: CallStatus, text: str) -> Any:
+    name = thaw(call["name"])
+    return frozen_message(Message("tool", text, tool_call_id=thaw(call["id"]), name=name, status=status))
+
+
+def _said(state: Talk, *messages: Any) -> Talk:
+    data = state["data"]
+    return {**state, "data": {**data, "messages": [*data["messages"], *messages]}}
+
+
+def _without(state: Talk, *keys: str) -> Talk:
+    return {key: part for key, part in state.items() if key not in keys}

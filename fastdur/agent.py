@@ -1,0 +1,264 @@
+"""`Agent`: a model and tools, turn by turn, durable before every model call and every tool."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fastdur import _asking, _talk
+from fastdur._codec import thaw
+from fastdur._functions import is_async
+from fastdur._nested import check_inside
+from fastdur._runner import Runner
+from fastdur._schema import Typed
+from fastdur._steps import Call, Done, Failed, Mark, Push, Return, kind_of
+from fastdur.errors import AgentLimitError, GraphError
+from fastdur.llm.messages import frozen_message, message_of
+from fastdur.tools import RunnerTool, as_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Literal
+
+    from fastdur._codec import Frozen
+    from fastdur._steps import Machine, Outcome, State, Step
+    from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.llm.client import LLMClient, ToolSpec
+    from fastdur.llm.messages import Message
+    from fastdur.records import RunResult
+    from fastdur.tools import AnyTool
+
+NOTHING: State = {}
+"""The state of the calls of an agent: what they need, the machine gives them."""
+
+
+class Agent(Runner):
+    """A model that may call tools until it answers, durable step by step.
+
+    `model` is an `LLMClient`. `tools` are functions, made by `@tool` or plain, and runners as `RunnerTool`. With
+    `output_type`, any type that pydantic knows, the final answer is JSON of that type; one that does not fit is asked
+    for again up to `output_retries` times. `max_turns` and `max_tokens` bound one run over all its lifetimes; reaching
+    one fails the run, which a resume with a raised bound carries on. `replay_model=True` records the model's answers,
+    so that no resumed run asks twice for what was answered; without it a model is asked again where a process died
+    before the next row. `checkpointer` is as for a chain.
+
+    Rows: `turn:N` before each question to the model, `turn:N/tool:NAME` before each tool with its arguments, and one
+    past the last turn with the final answer. The tools of one turn run one after another.
+    """
+
+    kind = "agent"
+    async_start = "arun"
+
+    def __init__(
+        self,
+        name: str,
+        model: LLMClient,
+        tools: Iterable[AnyTool | Callable[..., Any]] = (),
+        system_prompt: str = "",
+        *,
+        output_type: Any = None,
+        output_retries: int = 2,
+        max_turns: int = 10,
+        max_tokens: int | None = None,
+        replay_model: bool = False,
+        checkpointer: Checkpointer | Literal[False] | None = None,
+    ) -> None:
+        super().__init__(name, checkpointer)
+        if not callable(getattr(model, "complete", None)):
+            message = f"the model of agent {name!r} is {model!r}; give an LLMClient, which has complete(request)"
+            raise GraphError(message)
+        for what, bound, least in (
+            ("max_turns", max_turns, 1),
+            ("max_tokens", max_tokens, 1),
+            ("output_retries", output_retries, 0),
+        ):
+            unbound = bound is None and what == "max_tokens"
+            if not unbound and (type(bound) is not int or bound < least):
+                message = f"{what} of agent {name!r} is {bound!r}; give a whole number from {least}"
+                raise GraphError(message)
+        if type(system_prompt) is not str:
+            message = f"system_prompt of agent {name!r} is {system_prompt!r}; give a str"
+            raise GraphError(message)
+        self.model, self.system_prompt = model, system_prompt
+        self.tools = as_tools(tools, name)
+        self._output_type, self._output_retries = output_type, output_retries
+        self._max_turns, self._max_tokens, self.replay_model = max_turns, max_tokens, replay_model
+        self.model_is_async = is_async(model.complete)
+
+    def validate(self) -> None:
+        """Raise `GraphError` naming what is wrong with a tool or with `output_type`; starting and resuming call it."""
+        _ = self.specs, self.output_schema
+        check_inside(self)
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the model is told of them."""
+        return tuple(tool.spec for tool in self.tools.values())
+
+    @cached_property
+    def output(self) -> Typed | None:
+        """The type of the final answer, None for a text."""
+        kind = self._output_type
+        return None if kind is None or kind is str else Typed(kind, f"output_type of agent {self.name!r}")
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """Its JSON schema."""
+        return None if self.output is None else self.output.schema
+
+    def runners(self) -> list[tuple[str, Runner]]:
+        """The tools that are runners."""
+        return [(f"tool:{name}", each.runner) for name, each in self.tools.items() if isinstance(each, RunnerTool)]
+
+    def functions(self) -> list[tuple[str, Callable[..., Any]]]:
+        """The model and the functions of the tools, nested runners included."""
+        found = [(f"{at}/{place}", fn) for at, runner in self.runners() for place, fn in runner.functions()]
+        plain = [(f"tool:{name}", each.fn) for name, each in self.tools.items() if not isinstance(each, RunnerTool)]
+        return [*found, ("model", self.model.complete), *plain]
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        input: str,
+        execution_id: str | None = None,
+        *,
+        history: Iterable[Message] = (),
+        context: object = None,
+    ) -> RunResult:
+        """Start a run on a text and carry it on until the model has answered or a tool pauses.
+
+        `history` is what was said before. Durable before the model is asked, and before every tool. The result has
+        `output`, `messages`, `tool_calls`, `tokens`. An exception of the model fails the run, which stays resumable at
+        that turn; one of a tool is told to the model. `run("hi")` is `execute({"input": "hi"})`; it raises like that,
+        and `AgentLimitError`, `AgentOutputError`.
+        """
+        return self.execute(_given(input, history), execution_id, context=context)
+
+    async def arun(
+        self,
+        input: str,
+        execution_id: str | None = None,
+        *,
+        history: Iterable[Message] = (),
+        context: object = None,
+    ) -> RunResult:
+        """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
+        return await self.aexecute(_given(input, history), execution_id, context=context)
+
+    def _shown(self, result: RunResult) -> RunResult:
+        if result.status != "completed" or self.output is None:
+            return result
+        return replace(result, output=self.output.read(json.dumps(result.output)))
+
+    # -- the machine ---------------------------------------------------------------------------------------------------
+
+    def graph(self) -> Frozen:
+        """The topology as data."""
+        inside = dict(self.runners())
+        shapes = {place: inside[place].graph() if place in inside else "node" for place in map(_place, self.tools)}
+        return {"name": self.name, "kind": self.kind, "entries": [], "nodes": shapes, "edges": []}
+
+    def child(self, place: str) -> Machine:
+        """The runner of the tool at `place`."""
+        return dict(self.runners())[kind_of(place)]
+
+    def begin(self, data: State) -> State:
+        """The state of a new frame. Without a key `input` the whole of `data` is the input."""
+        return _talk.begun(data)
+
+    def addresses(self, state: State) -> list[str]:
+        """The tools that wait to be called."""
+        return [f"tool:{call['name']}" for call in _talk.waiting(state)]
+
+    def misfits(self, state: State) -> list[str]:
+        """The waiting calls whose stored arguments the tools of today do not take."""
+        known = [(call, self.tools[call["name"]]) for call in _talk.waiting(state)]
+        found = [(call["name"], tool.problem(thaw(call["args"]))) for call, tool in known]
+        return [f"tool {name!r} does not take the stored arguments ({wrong})" for name, wrong in found if wrong]
+
+    def next(self, state: State) -> Step:
+        """A row or a call: the question to the model, the first waiting tool, the check of the answer; else the end."""
+        of: dict[str, Any] = state
+        step, turn = of["step"], of["turn"]
+        if step in ("turn", "ask"):
+            return self._question(of, turn, row=step == "turn")
+        if step in ("tool", "call"):
+            return self._tool(of["calls"][0], turn, row=step == "tool")
+        if step in ("answer", "check"):
+            return self._answer(of, turn + 1, row=step == "answer")
+        return Return()
+
+    def _question(self, state: dict[str, Any], turn: int, *, row: bool) -> Step:
+        over = self._over(state)
+        if row and over is None:
+            return Mark(f"turn:{turn}", 1, turn, "llm_call")
+        asks = _talk.asks(state)
+        ask = _asking.question(self, state["data"], turn, asks) if over is None else _asking.refuse(over)
+        return Call("model", f"turn:{turn}", 1, turn, ask, NOTHING)
+
+    def _answer(self, state: dict[str, Any], turn: int, *, row: bool) -> Step:
+        if row:
+            return Mark(f"turn:{turn}", 1, turn, "llm_call", {"answer": True})
+        left = self._output_retries - state.get("reasks", 0)
+        check = _asking.check(self.output, self.name, message_of(state["answer"]), left)
+        return Call("output", f"turn:{turn}", 1, turn, check, NOTHING)
+
+    def _tool(self, call: dict[str, Any], turn: int, *, row: bool) -> Step:
+        place = call["place"]
+        if row:
+            return Mark(place, 1, turn, "tool_call", {"input": call["args"], "tool_call_id": call["id"]})
+        tool = self.tools[call["name"]]
+        if isinstance(tool, RunnerTool):
+            return Push(place, 1, turn, tool.runner, call["data"])
+        fn = tool.call(thaw(call["args"]))
+        return Call("tool", place, 1, turn, fn, NOTHING, retry=tool.retries, timeout=tool.timeout, catches=True)
+
+    def _over(self, state: dict[str, Any]) -> AgentLimitError | None:
+        """The limit that another question to the model would break."""
+        way = "Resume it with a raised limit"
+        if state["turn"] >= self._max_turns:
+            return AgentLimitError(f"Agent {self.name!r} has taken {state['turn']} turns, its max_turns. {way}.")
+        spent = sum(state["data"]["usage"])
+        if self._max_tokens is not None and spent >= self._max_tokens:
+            return AgentLimitError(f"Agent {self.name!r} has used {spent} tokens of its {self._max_tokens}. {way}.")
+        return None
+
+    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+        """The state after a row was stored, the model or a tool has answered, or the answer was checked."""
+        of: dict[str, Any] = state
+        if isinstance(step, Mark):
+            return _talk.marked(of, checks=self.output is not None)
+        if isinstance(step, Push):
+            return _talk.told(of, "ok", _talk.output_text(outcome))
+        if isinstance(outcome, Failed):
+            return _talk.told(of, "error", f"Error: {outcome.text}")
+        assert isinstance(outcome, Done), outcome
+        if step.kind == "tool":
+            return _talk.told(of, *outcome.value)
+        if step.kind == "model":
+            return _talk.replied(of, outcome.value, again=outcome.again and not self.replay_model)
+        return _talk.checked(of, outcome.value)
+
+    def paused(self, state: State) -> State:
+        """A question was asked in the tool at work: after it no other call of this turn is made."""
+        return {**state, "asked": True}
+
+    def failed(self, state: State, step: Call | Push | Mark) -> State:
+        """After the check of an answer has failed, the model is asked again; tools are not."""
+        return _talk.unanswered(state) if isinstance(step, Call) and step.kind == "output" else state
+
+
+def _place(name: str) -> str:
+    return f"tool:{name}"
+
+
+def _given(input: Any, history: Iterable[Message]) -> dict[str, Any]:
+    """What a run begins with. Raises `TypeError` where it is no text."""
+    if type(input) is not str:
+        message = f"the input of an agent is {type(input).__qualname__}; give a str"
+        raise TypeError(message)
+    said = [thaw(frozen_message(message)) for message in history]
+    return {"input": input, **({"history": said} if said else {})}

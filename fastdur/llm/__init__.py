@@ -1,0 +1,1 @@
+"""What an agent and a model say to each other, and the models of tests."""
