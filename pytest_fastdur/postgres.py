@@ -76,6 +76,8 @@ class Server:
         """Send SIGKILL to the server and to every process of it, and wait until they are gone."""
         locks = [self.folder / "data/postmaster.pid", *(self.folder / "socket").iterdir()]
         postmaster = int(locks[0].read_text().split()[0])
+        # Stopped, it starts no process after they were counted: one that was left would keep the next server out.
+        os.kill(postmaster, signal.SIGSTOP)
         family = [postmaster, *_children(postmaster)]
         for pid in family:
             with suppress(ProcessLookupError):  # a session's process ends by itself at any moment

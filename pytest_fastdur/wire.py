@@ -145,7 +145,11 @@ class Wire:
                 client, _ = listening.accept()
             except OSError:
                 return
-            link = _Link(self, client, self._host, self._port)
+            try:
+                link = _Link(self, client, self._host, self._port)
+            except OSError:  # the client has gone already
+                client.close()
+                continue
             with self._lock:
                 self._links.append(link)
             link.start()

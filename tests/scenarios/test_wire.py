@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import closing
 
 import pytest
@@ -55,13 +56,14 @@ def test_a_run_whose_server_is_killed_at_any_of_its_statements_completes_and_rep
     told = story(SCENARIOS["refund"], server)
     machine = start_for(os.getpid())
 
-    def kill_at(number):
+    def kill_at(number, back):
         left = iter(range(number - 1, -1, -1))
 
         def heard(_text):
             if next(left, None) == 0:
                 machine.kill()
                 machine.start()
+                back.set()
 
         return heard
 
@@ -75,8 +77,11 @@ def test_a_run_whose_server_is_killed_at_any_of_its_statements_completes_and_rep
             for number in range(1, statements + 1):
                 with closing(PostgresCheckpointer(wire.dsn, f"s{number}", 1, 1)) as store:
                     store.setup()
-                    wire.heard = kill_at(number)
+                    back = threading.Event()
+                    wire.heard = kill_at(number, back)
                     assert played(told, store) == expected, f"statement {number}"
+                    # The server answers before its starter has seen that it does: it must not be killed under that.
+                    assert back.wait(60)
                     wire.heard = None
     finally:
         machine.remove()
