@@ -84,7 +84,7 @@ def _stands_alone(head: Execution) -> Generator[Effect[Any], Any, None]:
         if parent.head.status != "completed":  # a cancelled one can be reopened
             message = (
                 f"Run {head.execution_id!r} was started by a node of run {head.parent_id!r}, which is "
-                f"{parent.head.status} and would start it again; delete {head.parent_id!r}, or cancel that first."
+                f"{parent.head.status} and would start it again; delete {head.parent_id!r}, which takes it along."
             )
             raise ChainResumeError(message)
 

@@ -71,3 +71,14 @@ def test_a_run_inside_a_node_that_is_stored_nowhere_is_nobodys_child(store):
     inner = flow(store, lambda state: None, name="inner")
     outer = flow(False, lambda state: {"id": inner.execute({}).execution_id})
     assert len(outer.execute({}).final_state["id"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [({"input": {"n": 1}}, "another input"), ({"runner": "ship"}, "chain 'ship'"), ({"kind": "agent"}, "agent")],
+)
+@pytest.mark.parametrize("status", ["running", "paused", "completed", "failed"])
+def test_another_start_of_the_same_node_is_not_answered_by_this_one(other, says, status):
+    theirs = {**OURS, **other}
+    with pytest.raises(RunExists, match=says):
+        play(child(), TAKEN, ("look", reading(frame(due=["b"]), status, **theirs)))

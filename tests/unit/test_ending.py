@@ -100,10 +100,15 @@ def test_a_live_owner_anywhere_in_the_tree_is_respected_unless_it_is_taken_over(
     play(deleting("r", takeover=True), *turns, ("fence", None), ("look", at("r")), ("children", []), ("delete", True))
 
 
-def test_a_child_of_an_unfinished_run_is_not_removed_alone():
-    with pytest.raises(ChainResumeError, match="delete 'r', or cancel that first"):
-        play(deleting("c", takeover=True), ("look", at("c", **BELOW)), ("look", at("r", "paused")))
-    for parent in (at("r", "cancelled"), RunNotFound("gone")):
+@pytest.mark.parametrize("status", ["running", "paused", "failed", "cancelled"])
+def test_a_child_of_a_run_that_can_go_on_is_not_removed_alone(status):
+    """A cancelled parent can be reopened."""
+    with pytest.raises(ChainResumeError, match=f"{status} and would start it again; delete 'r'"):
+        play(deleting("c", takeover=True), ("look", at("c", **BELOW)), ("look", at("r", status)))
+
+
+def test_a_child_of_a_run_that_has_completed_or_is_gone_is_removed_alone():
+    for parent in (at("r", "completed"), RunNotFound("gone")):
         play(
             deleting("c", takeover=False),
             ("look", at("c", **BELOW)), ("look", parent), ("children", []), ("delete", True),
