@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
+from fastdur._functions import is_a
 from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import (
     EffectDeadlock,
@@ -17,6 +18,7 @@ from fastdur.errors import (
     IdempotencyError,
     NotHappened,
     NotStorable,
+    ScopeEnded,
 )
 from fastdur.records import EffectRecord, Happened, provider_key
 from fastdur.scope import Scope, current
@@ -127,9 +129,10 @@ class EffectCall:
         try:
             ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
         except NotStorable as refused:  # longer than this store takes
-            return None, uncommitted(refused)
+            ended, error = None, uncommitted(refused)
         if ended is None:
-            if isinstance(error, Exception) and not isinstance(error, FastdurError):
+            assert error is not None, "a transaction ends with a record or an error"
+            if self._is_failure(error):
                 failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
                 ended = yield from BeginEffect(failed, node.address)
                 self.memory.tried(failed, node.attempt)
@@ -158,13 +161,24 @@ class EffectCall:
             return None, IdempotencyError(str(ended.error))
         return thaw(ended.result), None
 
+    def _is_failure(self, error: BaseException) -> bool:
+        """Whether what a body raised is a failure of its own, of whatever class.
+
+        What the engine has raised into this node is none, a fault of its store, a lost claim, an effect that is unknown
+        or the end of the node, nor what ends a process.
+        """
+        node = self.node
+        if not is_a(error, FastdurError):
+            return is_a(error, Exception)
+        ended = node.closed and is_a(error, ScopeEnded)
+        return node.raised is None and node.refused is None and not ended
+
     def _failed(self, record: EffectRecord, error: BaseException) -> Generator[Effect[Any], Any, None]:
         """Record that the body raised. What ended it from outside says nothing of what it has done."""
-        sure = self.effect.on_unknown == "rerun" or isinstance(error, NotHappened)
-        if isinstance(error, Exception) and not isinstance(error, FastdurError):
-            ended = replace(
-                record, status="failed" if sure else "unknown", error=frozen_failure(error, self.effect.raises)
-            )
+        sure = self.effect.on_unknown == "rerun" or is_a(error, NotHappened)
+        if self._is_failure(error):
+            frozen = frozen_failure(error, self.effect.raises)
+            ended = replace(record, status="failed" if sure else "unknown", error=frozen)
             yield from EndEffect(ended, self.node.address)
             self.memory.doubt(ended, sure=sure)
             if sure:
@@ -178,7 +192,7 @@ class EffectCall:
         args = (provider_key(self.node.host.execution_id, self.key), *self.args)
         said, error = yield from RunEffect(record, self.node.address, ask, args, self.kwargs, asks=True)
         self.memory.doubt(record, sure=False)
-        if isinstance(error, NotHappened) or said is NotHappened or isinstance(said, NotHappened):
+        if said is NotHappened or is_a(said, NotHappened) or is_a(error, NotHappened):
             return None, None
         if error is not None:
             return None, error

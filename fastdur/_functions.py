@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+R = TypeVar("R")
 
 # Those of inspect, without the price of importing it.
 COROUTINE = 0x80
@@ -70,16 +72,48 @@ def shown(value: object) -> str:
 
 def _text_of(how: Callable[[Any], str], value: object) -> str | None:
     """The text as a plain `str`; whatever the class of the value does, the call that wants to name it goes on."""
+    return survived(lambda: str.__str__(how(value)))  # a subclass of str is made a plain one
+
+
+def survived(ask: Callable[..., R], *args: Any) -> R | None:
+    """What `ask` gives; None where code of the user's that is asked in it raises, but for Ctrl-C."""
     try:
-        return str.__str__(how(value))  # a subclass of str is made a plain one
+        return ask(*args)
     except KeyboardInterrupt:
         raise
     except BaseException:
         return None
 
 
+# What a class and an exception are, read past whatever the user's class, or its metaclass, has put in the way.
+_MODULE: Any = vars(type)["__module__"].__get__
+_QUALNAME: Any = vars(type)["__qualname__"].__get__
+mro_of: Callable[[type[Any]], tuple[type[Any], ...]] = vars(type)["__mro__"].__get__
+members_of: Callable[[type[Any]], Mapping[str, Any]] = vars(type)["__dict__"].__get__
+below: Callable[[type[Any]], list[type[Any]]] = type.__subclasses__
+held_by: Callable[[BaseException], dict[Any, Any]] = vars(BaseException)["__dict__"].__get__
+cause_of: Callable[[BaseException], BaseException | None] = vars(BaseException)["__cause__"].__get__
+grouped_in: Callable[[BaseException], tuple[BaseException, ...]] = vars(BaseExceptionGroup)["exceptions"].__get__
+
+
+def is_a(error: object, *kinds: type[BaseException]) -> bool:
+    """Whether an object is an instance of one of these classes; unlike `isinstance` it does not ask the object."""
+    return issubclass(type(error), kinds)
+
+
+def short_name(cls: type[Any]) -> str:
+    """The qualified name of a class."""
+    return str.__str__(_QUALNAME(cls))
+
+
+def dotted_name(cls: type[Any]) -> str:
+    """The name of a class with its module, whatever the class says of itself."""
+    module: object = _MODULE(cls)
+    return f"{str.__str__(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
+
+
 def annotate(error: BaseException, note: str) -> None:
     """Add a note to an exception, once, if what it calls its notes is a list. Nothing of the user's is asked."""
-    notes: list[Any] = vars(error).setdefault("__notes__", [])
+    notes: list[Any] = dict.setdefault(held_by(error), "__notes__", [])
     if type(notes) is list and note not in notes:
         notes.append(note)
