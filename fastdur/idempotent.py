@@ -99,7 +99,7 @@ def idempotent(
     stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments,
     for a replay, which does not run it, would not change them. A body that raises is not a result: a retry of the node,
     or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets the exception
-    again: one that is built in or fastdur's, and one of `raises=`, a class or a tuple of classes with all below them, as
+    again: one built in or fastdur's, and one of `raises=`, a class or a tuple of classes with all below them, as
     itself, with its arguments and attributes as they can be stored; any other as `EffectFailed`; several of one visit
     one after another.
     Calls with one key run one at a time; a second waits for the first and takes its result.

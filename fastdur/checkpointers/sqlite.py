@@ -53,6 +53,11 @@ _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
 _SHORTEN_BY: Final = 200
 
+# What a connection keeps for itself, triggers before what they are on.
+_TEMPORARY: Final = """SELECT type, name FROM sqlite_temp_master
+    WHERE type IN ('table', 'trigger', 'view')
+    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'table', rowid"""
+
 
 class _Connection:
     """A session on one kept connection."""
@@ -80,6 +85,11 @@ class _Connection:
 
     def cursor(self) -> TransactionCursor:
         return TransactionCursor(self.driver.cursor(), sqlite3.Error, faulty, self._spoilt)
+
+    def tidy(self) -> None:
+        for kind, name in self.rows(_TEMPORARY, ()):
+            quoted = name.replace('"', '""')
+            self.execute(f'DROP {kind} IF EXISTS temp."{quoted}"')
 
     def _spoilt(self) -> str | None:
         try:
