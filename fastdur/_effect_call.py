@@ -110,7 +110,8 @@ class EffectCall:
             if found is not None:
                 return (yield from self._end(record, found.result))
         repeats = effect.on_unknown == "rerun"
-        value, error = yield from RunEffect(record, node.address, effect.fn, self.args, self.kwargs, repeats=repeats)
+        body = effect.given(self.args, self.kwargs)
+        value, error = yield from RunEffect(record, node.address, *body, repeats=repeats)
         if error is not None:
             yield from self._failed(record, error)
             return None, error
@@ -127,7 +128,7 @@ class EffectCall:
         node, effect = self.node, self.effect
         record = self._record()
         try:
-            ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+            ended, error = yield from Transact(record, node.address, *effect.given(self.args, self.kwargs))
         except NotStorable as refused:  # longer than this store takes
             ended, error = None, uncommitted(refused)
         if ended is None:

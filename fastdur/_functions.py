@@ -15,14 +15,32 @@ COROUTINE = 0x80
 GENERATOR = 0x20 | 0x200
 
 
-def code_of(fn: Callable[..., Any]) -> Any:
-    """What runs when `fn` is called, through partials, methods, `__call__`; the function itself for no Python code."""
+def _function_of(fn: Callable[..., Any]) -> Any:
+    """The function that runs when `fn` is called, through partials and `__call__`; itself for no Python code."""
     plain: Any = fn
     while isinstance(plain, partial):
         plain = plain.func
-    if not hasattr(plain, "__code__"):
-        plain = getattr(type(plain).__call__, "__code__", plain)
-    return getattr(plain, "__code__", plain)
+    call = plain if hasattr(plain, "__code__") else type(plain).__call__
+    return call if hasattr(call, "__code__") else plain
+
+
+def code_of(fn: Callable[..., Any]) -> Any:
+    """What runs when `fn` is called, through partials, methods, `__call__`; the function itself for no Python code."""
+    function = _function_of(fn)
+    return getattr(function, "__code__", function)
+
+
+def held_in(fn: Callable[..., Any]) -> list[Any]:
+    """The values that a function brings along for arguments that a call leaves out, through partials."""
+    found: list[Any] = []
+    plain: Any = fn
+    while isinstance(plain, partial):
+        found += [*plain.args, *plain.keywords.values()]
+        plain = plain.func
+    function = _function_of(plain)
+    found += getattr(function, "__defaults__", None) or ()
+    found += (getattr(function, "__kwdefaults__", None) or {}).values()
+    return found
 
 
 def flags_of(fn: Callable[..., Any]) -> int:

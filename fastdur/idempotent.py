@@ -96,12 +96,12 @@ def idempotent(
     a cycle. Works on sync and async functions.
 
     Before the body a `started` record is written, after it the result; the first call and every replay return the same
-    stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments,
-    for a replay, which does not run it, would not change them. A body that raises is not a result: a retry of the node,
-    or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets the exception
-    again: one built in or fastdur's, and one of `raises=`, a class or a tuple of classes with all below them, as
-    itself, with its arguments and attributes as they can be stored; any other as `EffectFailed`; several of one visit
-    one after another.
+    stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments
+    and defaults, for a replay, which does not run it, would not change them. A body that raises is not a result: a
+    retry of the node, or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets
+    the exception again: one built in or fastdur's, and one of `raises=`, a class or a tuple of classes with all below
+    them, as itself, with its arguments and attributes as they can be stored; any other as `EffectFailed`; several of
+    one visit one after another.
     Calls with one key run one at a time; a second waits for the first and takes its result.
 
     Between the end of the body and its record lies the one window no engine can close: a crash in it leaves an effect
