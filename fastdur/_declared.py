@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
-from fastdur._functions import GENERATOR, code_of, flags_of, held_in, is_async
+from fastdur._functions import GENERATOR, captures, code_of, flags_of, held_in, is_async
 from fastdur._own import changes, own
 from fastdur._promised import never_kept, promised
 from fastdur._refusals import way_out
@@ -53,7 +53,9 @@ class Declared:
             raise TypeError(message)
         self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
         # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
-        self.same: object = fn if name is None else code_of(fn)
+        # Without one, what a function has captured may make it another, and only its place says which it is.
+        self.captures = name is None and captures(fn)
+        self.same: object = fn if self.captures else code_of(fn)
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)

@@ -85,7 +85,23 @@ class EffectCall:
                 raise EffectDeadlock(message)
             yield from AwaitEffect(self.key, f"{effect.name.rpartition('.')[2]}@{node.address}")
 
+    def _is_another(self, record: EffectRecord) -> IdempotencyError | None:
+        """The refusal of a record that may be another function's: one that was made in the same place, and captured
+        something else, in whatever lifetime.
+        """
+        if not self.effect.captures or record.path == self.node.path:
+            return None
+        message = (
+            f"{self.effect.name}() has captured variables, and was called like this before at {record.path}, which may "
+            "have been another function of that name. Give it a name of its own with @idempotent(name=...); with "
+            "per='visit' each visit has a call of its own."
+        )
+        return IdempotencyError(message)
+
     def _hit(self, record: EffectRecord) -> tuple[Any, BaseException | None]:
+        another = self._is_another(record)
+        if another is not None:
+            return None, another
         if record.path != self.node.path or record.attempt in self.node.begun:
             self.node.note("hits", record.name)
         if record.status == "unstorable":
@@ -95,6 +111,9 @@ class EffectCall:
     def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         node, effect = self.node, self.effect
         unknown = self.memory.unknown(self.key, self.known_by)
+        another = None if unknown is None else self._is_another(unknown)
+        if another is not None:
+            return None, another
         if unknown is not None and effect.on_unknown == "raise":
             return None, self._refused(unknown)
         record = self._record()

@@ -30,6 +30,15 @@ def code_of(fn: Callable[..., Any]) -> Any:
     return getattr(function, "__code__", function)
 
 
+def captures(fn: Callable[..., Any]) -> bool:
+    """Whether a function has variables of the function it was made in: two made in one place may do different things.
+
+    Its own name and its class are not counted, which are the same in each.
+    """
+    code = code_of(fn)
+    return not {"__class__", getattr(code, "co_name", "")}.issuperset(getattr(code, "co_freevars", ()))
+
+
 def held_in(fn: Callable[..., Any]) -> list[Any]:
     """The values that a function brings along for arguments that a call leaves out, through partials."""
     found: list[Any] = []

@@ -294,7 +294,7 @@ def test_a_sync_function_that_returns_something_to_await_is_awaited(store):
 def test_effects_inside_tools_are_recorded_and_noted_in_the_next_row(store, go):
     done = []
 
-    @idempotent
+    @idempotent(name="pay")
     def pay(amount):
         done.append(amount)
         return f"p{amount}"

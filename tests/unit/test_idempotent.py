@@ -5,6 +5,7 @@ import contextvars
 import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -434,6 +435,107 @@ def test_a_resumed_node_may_make_its_functions_anew(store, go):
     made = flow(store, a)
     go(made.execute, execution_id="r")
     assert go(made.resume, "r", Resume(True)).output == {"paid": 1, "answer": True}
+
+
+def rated(rate, paid):
+    """A function like many others of its name; what it pays at depends on where it was made."""
+
+    @idempotent
+    def charge(amount):
+        paid.append(amount * rate)
+        return amount * rate
+
+    return charge
+
+
+@pytest.mark.parametrize("made_inside", [False, True])
+@pytest.mark.parametrize("lives", [1, 2])
+def test_the_record_of_another_function_of_the_name_is_not_taken_in_whatever_lifetime(store, go, made_inside, lives):
+    """In the second lifetime only the other one is ever made, as in a process of its own."""
+    paid = []
+    known = None if made_inside else rated(1, paid)
+
+    def a(state):
+        return {"euro": (known or rated(1, paid))(5)}
+
+    def b(state):
+        if lives == 2:
+            interrupt("ok?")
+        return {"dollar": rated(2, paid)(5)}
+
+    made = flow(store, a, b)
+    with pytest.raises(IdempotencyError, match="name="):
+        go(made.execute, execution_id="r")
+        go(made.resume, "r", Resume(True))
+    assert paid == [5]
+
+
+def test_nor_where_nobody_knows_what_came_of_that(store, go):
+    paid = []
+
+    class Ending:
+        def append(self, _):
+            raise SystemExit
+
+    def a(state):
+        with suppress(SystemExit):
+            rated(1, Ending())(5)
+
+    def b(state):
+        interrupt("ok?")
+        return {"dollar": rated(2, paid)(5)}
+
+    made = flow(store, a, b)
+    go(made.execute, execution_id="r")
+    assert attempts(store) == [("charge", "started")]
+    with pytest.raises(IdempotencyError, match="name="):
+        go(made.resume, "r", Resume(True))
+    assert paid == []
+
+
+@pytest.mark.parametrize("options", [{"name": "charge"}, {"per": "visit"}])
+def test_with_a_name_or_in_each_visit_it_is_another_call_or_the_same_one_as_it_says(store, go, options):
+    calls = []
+
+    def make(number):
+        @idempotent(**options)
+        def charge():
+            calls.append(number)
+            return number
+
+        return charge
+
+    def a(state):
+        return {"a": make(1)()}
+
+    def b(state):
+        interrupt("ok?")
+        return {"b": make(2)() if "name" in options else state["a"] + 1}
+
+    made = flow(store, a, b)
+    go(made.execute, execution_id="r")
+    assert go(made.resume, "r", Resume(True)).final_state == {"a": 1, "b": 1 if "name" in options else 2}
+
+
+def test_a_function_that_captures_nothing_is_one_wherever_and_however_often_it_is_made(store, go):
+    def make():
+        @idempotent
+        def double(number, by=2):
+            return number * by if number < 9 else double(number)
+
+        return double
+
+    def a(state):
+        return {"a": make()(5)}
+
+    def b(state):
+        interrupt("ok?")
+        return {"b": [make()(5), make()(5)]}
+
+    made = flow(store, a, b)
+    go(made.execute, execution_id="r")
+    assert go(made.resume, "r", Resume(True)).final_state == {"a": 10, "b": [10, 10]}
+    assert len(store.list_idempotent("r")) == 1
 
 
 # -- key functions -------------------------------------------------------------------------------------------------------
