@@ -111,11 +111,11 @@ class EffectCall:
     def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         node, effect = self.node, self.effect
         unknown = self.memory.unknown(self.key, self.known_by)
-        another = None if unknown is None else self._is_another(unknown)
-        if another is not None:
-            return None, another
-        if unknown is not None and effect.on_unknown == "raise":
-            return None, self._refused(unknown)
+        refusal = None if unknown is None else self._is_another(unknown)
+        if unknown is not None and refusal is None and effect.on_unknown == "raise":
+            refusal = self._refused(unknown)
+        if refusal is not None:
+            return None, refusal
         record = self._record()
         settled = yield from BeginEffect(record, node.address)
         if settled is not None:

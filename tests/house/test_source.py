@@ -29,6 +29,7 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
         "fastdur/checkpointers/_effect_records.py",
         "_ended",
     ): "whatever the body raises is its outcome",
+    ("fastdur/cli/_text.py", "blaming"): "what a module or a chain of the user's raises is told in one line",
     ("fastdur/checkpointers/sqlite.py", "SQLiteCheckpointer._open"): "closes what it opened and goes on",
     ("pytest_fastdur/conformance/_table.py", "_result"): "whatever a foreign store raises is its result",
 }

@@ -463,10 +463,13 @@ def test_the_record_of_another_function_of_the_name_is_not_taken_in_whatever_lif
             interrupt("ok?")
         return {"dollar": rated(2, paid)(5)}
 
-    made = flow(store, a, b)
-    with pytest.raises(IdempotencyError, match="name="):
+    def both_lives():
+        made = flow(store, a, b)
         go(made.execute, execution_id="r")
         go(made.resume, "r", Resume(True))
+
+    with pytest.raises(IdempotencyError, match="name="):
+        both_lives()
     assert paid == [5]
 
 
