@@ -72,9 +72,12 @@ class Question:
     answer: Frozen = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
-    """One level of a running topology: its place in the level above, its state, its questions, its children."""
+    """One level of a running topology: its place in the level above, its state, its questions, its children.
+
+    Never changed once made; it is not frozen because two are made in each step.
+    """
 
     place: str
     visit: int
