@@ -74,10 +74,7 @@ class Question:
 
 @dataclass(slots=True)
 class Frame:
-    """One level of a running topology: its place in the level above, its state, its questions, its children.
-
-    Never changed once made; it is not frozen because two are made in each step.
-    """
+    """One level of a running topology. Never changed once made; not frozen because each step makes two."""
 
     place: str
     visit: int
