@@ -109,9 +109,10 @@ class Declared:
             return self.fn, args, kwargs
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        body = self.fn
+        body: Callable[..., Any] = self.fn
+        given: Any = body
         if type(body) is partial:
-            body = partial(body.func, *own(body.args, {})[0], **body.keywords)
+            body = partial(given.func, *own(given.args, {})[0], **given.keywords)
         return body, bound.args, bound.kwargs
 
     def asks(self, bound: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from fastdur._functions import (
     grouped_in,
     held_by,
     is_a,
+    items_of,
     members_of,
     mro_of,
     said,
@@ -159,7 +160,7 @@ def _held(error: Exception) -> dict[Any, Any]:
     for name, slot in _slots(error).items():
         with suppress(AttributeError):  # it was never set
             held[name] = slot.__get__(error)
-    held.update(dict.items(held_by(error)))
+    held.update(items_of(held_by(error)))
     return held
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 R = TypeVar("R")
 
@@ -94,7 +94,7 @@ def said(error: BaseException) -> str:
 def shown(value: object) -> str:
     """What a value looks like in a message; survives a `__repr__` that raises."""
     text = _text_of(repr, value)
-    return f"<{type(value).__qualname__}>" if text is None else text
+    return f"<{short_name(type(value))}>" if text is None else text
 
 
 def _text_of(how: Callable[[Any], str], value: object) -> str | None:
@@ -118,6 +118,8 @@ _QUALNAME: Any = vars(type)["__qualname__"].__get__
 mro_of: Callable[[type[Any]], tuple[type[Any], ...]] = vars(type)["__mro__"].__get__
 members_of: Callable[[type[Any]], Mapping[str, Any]] = vars(type)["__dict__"].__get__
 below: Callable[[type[Any]], list[type[Any]]] = type.__subclasses__
+items_of: Callable[[dict[Any, Any]], Iterable[tuple[Any, Any]]] = vars(dict)["items"]
+_SET_DEFAULT: Any = vars(dict)["setdefault"]
 held_by: Callable[[BaseException], dict[Any, Any]] = vars(BaseException)["__dict__"].__get__
 cause_of: Callable[[BaseException], BaseException | None] = vars(BaseException)["__cause__"].__get__
 grouped_in: Callable[[BaseException], tuple[BaseException, ...]] = vars(BaseExceptionGroup)["exceptions"].__get__
@@ -141,6 +143,6 @@ def dotted_name(cls: type[Any]) -> str:
 
 def annotate(error: BaseException, note: str) -> None:
     """Add a note to an exception, once, if what it calls its notes is a list. Nothing of the user's is asked."""
-    notes: list[Any] = dict.setdefault(held_by(error), "__notes__", [])
-    if type(notes) is list and note not in notes:
+    notes: list[Any] = _SET_DEFAULT(held_by(error), "__notes__", [])
+    if type(notes) is list and not any(type(each) is str and each == note for each in notes):
         notes.append(note)

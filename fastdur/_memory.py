@@ -12,7 +12,7 @@ from fastdur.errors import IdempotencyError, IdempotencyMismatch
 from fastdur.records import effect_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable
 
     from fastdur.records import EffectRecord
 
@@ -167,7 +167,7 @@ class Memory:
         return replace(failed, attempt=f"{os.urandom(8).hex()}.{number}", error=None)
 
     @contextmanager
-    def failing(self, path: str) -> Iterator[bool]:
+    def failing(self, path: str) -> Generator[bool]:
         """While a failure of this visit is written; whether it belongs to the visit, or that has failed before it."""
         with self._lock:
             belongs = path not in self._ended

@@ -21,7 +21,7 @@ from fastdur._frozen import TAG, is_tag
 from fastdur._functions import said, short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from fastdur._codec import Frozen
 
@@ -45,7 +45,7 @@ def refuse(message: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def blaming(what: Callable[[], str]) -> Iterator[None]:
+def blaming(what: Callable[[], str]) -> Generator[None]:
     """Say in one line what code of the user's has raised and where, and leave; `what` says what was being done.
 
     An error of fastdur's is said by its own text, and not here.

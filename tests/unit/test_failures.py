@@ -307,6 +307,13 @@ def nested(depth):
     return [nested(depth - 1)] if depth else []
 
 
+class Unequal:
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = None
+
+
 class Faceless:
     @property
     def __class__(self):
@@ -326,6 +333,7 @@ BROKEN = {
     "text raises a BaseException": lambda: mute(Stop)("x"),
     "text of a class of its own": lambda: Odd("x"),
     "notes are None": lambda: silent(ValueError("x")),
+    "notes that defend themselves": lambda: setattr(error := ValueError("x"), "__notes__", [Unequal()]) or error,
     "notes are no list": lambda: setattr(error := ValueError("x"), "__notes__", 5) or error,
     "cannot be made": lambda: Unmakeable("x", made=True),
     "not hashable": lambda: type("Unhashable", (ValueError,), {"__eq__": lambda self, other: 1 / 0})("x"),
