@@ -206,10 +206,11 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_what_a_module_raises_is_said_in_one_line_with_its_place(fastdur_apart, tmp_path, name):
+def test_what_a_module_raises_is_said_in_one_line_with_its_place(fastdur_here, tmp_path, monkeypatch, name):
+    monkeypatch.delitem(sys.modules, name, raising=False)
     text, why, line = MODULES[name]
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-    said = fastdur_apart("boundaries", f"{name}:chain")
+    said = fastdur_here("boundaries", f"{name}:chain")
     assert (said.code, said.out) == (1, "")
     (told,) = said.err.splitlines()
     assert why in told
