@@ -11,7 +11,7 @@ from fastdur._engine import modified, walk
 from fastdur._reentry import latest_forkable, without_questions
 from fastdur._run_effects import Fork, OneRow
 from fastdur._steps import agent_path
-from fastdur.errors import CheckpointNotFound, ForkRefused
+from fastdur.errors import CheckpointNotFound, ForkRefused, RunNotFound
 from fastdur.records import Frame
 
 if TYPE_CHECKING:
@@ -81,6 +81,13 @@ def _row(reading: Reading, checkpoint_id: str | None) -> Generator[Effect[Any], 
         return (yield from _newest(reading))
     row = yield from OneRow(source, checkpoint_id)
     if row is None:
+        now = yield from Look(source)
+        if now.head.run != reading.head.run:
+            message = (
+                f"Run {source!r} was deleted or pruned while it was being forked, and another one has its id by now; "
+                "nothing was started."
+            )
+            raise RunNotFound(message)
         message = (
             f"Run {source!r} has no row {checkpoint_id!r}; result({source!r}).history has its rows with their "
             "checkpoint_id. Nothing was started."

@@ -34,7 +34,8 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: dict[str, EffectRecord] = {}
-        self._failed: dict[str, list[EffectRecord]] = {}
+        self._failed: dict[tuple[str, str], list[EffectRecord]] = {}
+        self._first: dict[str, str] = {}
         self._tries: dict[str, tuple[str, int, EffectRecord, int]] = {}
         self._unknown: dict[str, EffectRecord] = {}
         self._flights: dict[str, Flight] = {}
@@ -44,6 +45,8 @@ class Memory:
         """Take in what the store knows at the claim."""
         failed: dict[str, EffectRecord] = {}
         for record in records:
+            if record.key.startswith("/"):  # of a child run, which takes it from here
+                continue
             if record.status in ("done", "unstorable"):
                 self._records[effect_of(record.key)] = record
             elif record.status == "failed":
@@ -51,8 +54,11 @@ class Memory:
             else:
                 self._unknown[effect_of(record.key)] = record
         for key, record in failed.items():
-            if key == effect_of(key):
-                self._failed[key] = _chain(record, failed)
+            effect = effect_of(key)
+            if key == effect and record.path:  # it has none where somebody has said that it did not happen
+                self._first[effect] = record.path
+            if key in (effect, _apart(effect, record.path)):
+                self._failed[effect, record.path] = _chain(record, failed)
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
         """Bind a name to one function, or what stands for it; a retry of the same visit may bring a new one."""
@@ -68,18 +74,18 @@ class Memory:
             raise IdempotencyError(message)
         self._names[name] = (fn, path, attempt)
 
-    def recorded(self, key: str, args: str) -> EffectRecord | None:
-        """The record that answers the call."""
+    def recorded(self, key: str, args: str, path: str) -> EffectRecord | None:
+        """The record that answers the call; None while a failure that this visit ran into before is to come first."""
         record = self._records.get(key)  # a record stays, so one look needs no lock
-        if record is None or key in self._failed:
+        if record is None or (key, path) in self._failed:
             return None
         _check(record, args)
         return record
 
-    def enter(self, key: str, args: str, owner: object) -> EffectRecord | Flight | None:
+    def enter(self, key: str, args: str, path: str, owner: object) -> EffectRecord | Flight | None:
         """The record that answers the call, or the flight to wait for, or None: then `owner` runs the body."""
         with self._lock:
-            record = self.recorded(key, args)
+            record = self.recorded(key, args, path)
             if record is not None:
                 return record
             flight = self._flights.get(key)
@@ -89,17 +95,17 @@ class Memory:
             return None
 
     def failure(self, key: str, args: str, path: str, attempt: int) -> EffectRecord | None:
-        """The next of the failures that an earlier lifetime recorded in this visit. Each is given out once, none to a
-        retry.
+        """The next of the failures that an earlier lifetime, or the source of a branch, recorded in this visit. Each is
+        given out once, none to a retry.
         """
         with self._lock:
-            left = self._failed.get(key)
+            left = self._failed.get((key, path))
             if left is None:
                 return None
             record = left.pop(0)
             fits = record.path == path and not attempt
             if not fits or not left:
-                del self._failed[key]
+                del self._failed[key, path]
         if not fits:
             return None
         _check(record, args)
@@ -110,6 +116,7 @@ class Memory:
         """A call of this visit has failed, in this attempt at its node: the next one has another record."""
         key = effect_of(record.key)
         with self._lock:
+            self._first.setdefault(key, record.path)
             self._tries[key] = (record.path, attempt, record, self._tried(key, record.path, attempt)[1] + 1)
 
     def _tried(self, key: str, path: str, attempt: int) -> tuple[EffectRecord | None, int]:
@@ -118,16 +125,20 @@ class Memory:
         return (record, count) if (where, tried) == (path, attempt) else (None, 0)
 
     def next_try(self, key: str, path: str, attempt: int) -> tuple[str, str]:
-        """The key of the record of a call that begins, and its token."""
+        """The key of the record of a call that begins, and its token.
+
+        A failure stays under its key for whoever replays its visit: a visit after it has keys of its own.
+        """
         token = os.urandom(8).hex()
         with self._lock:
             last, count = self._tried(key, path, attempt)
             unknown = self._unknown.get(key)
+            own = key if self._first.get(key, path) == path else _apart(key, path)
         if last is not None:
             token += f"-{_own(last)}"
         if unknown is not None:  # what it came to is said over it
             return unknown.key, token
-        return (f"{key}/{count + 1}" if count else key), token
+        return (f"{own}/{count + 1}" if count else own), token
 
     def unknown(self, key: str, args: str) -> EffectRecord | None:
         """The record of an attempt that is over and has no outcome."""
@@ -181,6 +192,13 @@ def _chain(record: EffectRecord, failed: dict[str, EffectRecord]) -> list[Effect
         if after is None or after.attempt.partition("-")[2] != _own(chain[-1]):
             return chain
         chain.append(after)
+
+
+def _apart(key: str, path: str) -> str:
+    """The key of the records of a visit where another visit's failure has the key of the effect itself."""
+    from hashlib import sha256
+
+    return f"{key}/{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _own(record: EffectRecord) -> str:

@@ -258,6 +258,8 @@ class Execution:
     updated_at: float = 0.0
     recorded: bool = False
     """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
+    parent_run: int | None = None
+    """The store's own key of the run that `parent_id` names: another run that has that id by now is not the one."""
 
     @property
     def is_child(self) -> bool:
@@ -300,7 +302,9 @@ class EffectRecord:
     `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
     store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
     what came of them. Where a visit calls an effect again that has failed in it, the call has a record of its own:
-    `key` is that of the effect, `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it.
+    `key` is that of the effect, `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it. A
+    later visit that calls an effect which has failed in another one adds a digest of its path to `key` first. In a
+    branch that runs no effects, a key that begins with `/` belongs to a child run that is not started yet.
     """
 
     key: str

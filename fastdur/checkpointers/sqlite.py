@@ -44,6 +44,8 @@ _SQL: Final = Sql(
         now="((julianday('now') - 2440587.5) * 86400.0 + ?)",
         serial="INTEGER PRIMARY KEY AUTOINCREMENT",
         key="INTEGER PRIMARY KEY",
+        places="SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS epoch, "
+        "json_extract(value, '$[2]') AS seq FROM json_each(?)",
     )
 )
 
