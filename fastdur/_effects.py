@@ -6,6 +6,7 @@ typed. `name` is the name of the boundary that the driver opens around the effec
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Effect(Generic[T_co]):
+class Effect(ABC, Generic[T_co]):
     """One thing done by a driver, answered with a `T_co`."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name of its boundary."""
-        raise NotImplementedError
 
     def __iter__(self) -> Generator[Effect[Any], Any, T_co]:
         """Yield the effect and return the driver's answer."""
@@ -40,11 +41,15 @@ class Effect(Generic[T_co]):
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """How a run stands: its head, its newest row (None where it has none), and whether its owner is at work."""
+    """How a run stands: its head, its newest row (None where it has none), and whether its owner is at work.
+
+    `rows` are the newest that were asked for, ascending.
+    """
 
     head: Execution
     last: Checkpoint | None
     alive: bool
+    rows: tuple[Checkpoint, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -62,9 +67,11 @@ class Row:
 
 @dataclass(slots=True, eq=False)
 class Look(Effect[Reading]):
-    """Read how a run stands. Raises `RunNotFound`."""
+    """Read how a run stands, with its newest rows, of one moment. Raises `RunNotFound`."""
 
     execution_id: str
+    rows: int = 1
+    """How many of the newest rows are of use; with 0 the head alone is read."""
 
     @property
     def name(self) -> str:

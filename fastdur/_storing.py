@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fastdur._drivers import Lifetime
     from fastdur._effects import Row
     from fastdur._pruned import Pruned
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Execution
 
 
@@ -63,16 +64,17 @@ def _next(row: Row, seen: Execution | Claim) -> Checkpoint:
 
 
 def _look(life: Lifetime, effect: Look) -> Reading:
-    """The head and the newest row of one moment: read again while a writer comes between."""
+    """The head and the newest rows of one moment: read again while a writer comes between."""
     before = (0, 0)
     while True:
         head = life.store.get_execution(effect.execution_id)
         if head is None:
             message = f"No run {effect.execution_id!r} in {life.store.location}; check the id and the store."
             raise RunNotFound(message)
-        last = life.store.get_last(effect.execution_id)
-        if head.seq == (last.seq if last is not None else 0) and (last is None or _is_of(last, head)):
-            return Reading(head, last, _owner.at_work(head))
+        rows = _newest(life.store, effect)
+        last = rows[-1] if rows else None
+        if effect.rows == 0 or _fits(head, last):
+            return Reading(head, last, _owner.at_work(head), tuple(rows))
         if (head.run, head.seq) == before:
             message = (
                 f"Row {head.seq} of run {effect.execution_id!r} is missing from {life.store.location}, which something "
@@ -82,9 +84,18 @@ def _look(life: Lifetime, effect: Look) -> Reading:
         before = head.run, head.seq
 
 
-def _is_of(row: Checkpoint, head: Execution) -> bool:
-    """Whether a row is one of this very run, and not of one that has its id by now."""
-    return row.checkpoint_id.startswith(f"{head.run}-")
+def _newest(store: Checkpointer, effect: Look) -> list[Checkpoint]:
+    if effect.rows == 1:  # a store remembers what it has read so, and goes on from there
+        last = store.get_last(effect.execution_id)
+        return [] if last is None else [last]
+    return store.list(effect.execution_id, limit=effect.rows) if effect.rows else []
+
+
+def _fits(head: Execution, last: Checkpoint | None) -> bool:
+    """Whether a row is the newest of this very run, and not of one that has its id by now."""
+    if last is None:
+        return head.seq == 0
+    return head.seq == last.seq and last.checkpoint_id.startswith(f"{head.run}-")
 
 
 def _history(life: Lifetime, effect: History) -> list[Checkpoint]:

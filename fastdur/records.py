@@ -108,8 +108,7 @@ class Frame:
 class PendingInterrupt:
     """A question that waits for its answer; also read like a mapping: `pending["reason"]`.
 
-    Reading `context` raises `NotStorable` where it holds a class that is not registered in this process; the rest can
-    be read without.
+    Reading `context` alone raises `NotStorable` where it holds a class that is not registered in this process.
     """
 
     execution_id: str
@@ -150,8 +149,8 @@ def frozen_context(pending: PendingInterrupt) -> Frozen:
 class Checkpoint:
     """One stored row of a run. Never updated.
 
-    `seq` is the only order there is. `extra` holds what only some kinds of row have (`reason` and `context` of a
-    pause, `error` of a failed ending, `input` of a tool call, `changes` of a resumed row, notes).
+    `seq` is the only order there is. `extra` holds what only some rows have: `reason` and `context` of a pause, `error`
+    of a failed ending, `input` of a tool call, `changes` of a resumed row, notes.
     """
 
     execution_id: str
@@ -231,10 +230,9 @@ def output_of(state: Mapping[str, Frozen]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The head of one run: its status, its owner and where it stands. One per `execution_id`.
+    """The head of one run: its status, its owner and where it stands. `run` is the store's own small key.
 
-    `run` is the store's own small key. `owned` says that a claim stands, `lease_live` that its lease has not run
-    out by the store's clock at the moment of reading.
+    `lease_live` says that the lease of its claim had not run out by the store's clock when it was read.
     """
 
     execution_id: str
@@ -259,7 +257,7 @@ class Execution:
     recorded: bool = False
     """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
     parent_run: int | None = None
-    """The store's own key of the run that `parent_id` names: another run that has that id by now is not the one."""
+    """The `run` of the one that `parent_id` names: another one that has that id by now is not it."""
 
     @property
     def is_child(self) -> bool:
@@ -300,11 +298,10 @@ class EffectRecord:
     """What is known of one effect of one run.
 
     `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
-    store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
-    what came of them. Where a visit calls an effect again that has failed in it, the call has a record of its own:
-    `key` is that of the effect, `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it. A
-    later visit that calls an effect which has failed in another one adds a digest of its path to `key` first. In a
-    branch that runs no effects, a key that begins with `/` belongs to a child run that is not started yet.
+    store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody knows what
+    came of them. What is called again after a failure has a record of its own: in the same visit `key` is the effect's,
+    `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it; another visit adds `/` and a
+    digest of its path first. A key that begins with `/` is of a child run yet to be started.
     """
 
     key: str
@@ -341,8 +338,8 @@ class Happened:
 class UnknownEffect:
     """An effect of which nobody knows whether it happened.
 
-    `key` names it for `resolve_unknown`, `effect_key` is what the provider was told it by, `path` is the node and visit
-    that called it. `error` is what its body raised, None where it did not get that far.
+    `key` names it for `resolve_unknown`, `effect_key` for the provider, `path` is the node and visit that called it.
+    `error` is what its body raised, None where it did not get that far.
     """
 
     execution_id: str
@@ -358,10 +355,9 @@ class UnknownEffect:
 class RunResult(Said):
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
-    `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` holds every row, ascending, where
-    the result was read with `result()`; it is empty on what `execute` and `resume` return. Reading `output` or
-    `final_state` raises `NotStorable` where it holds a class that is not registered in this process; the rest can be
-    read without.
+    `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` has every row, ascending, where it
+    was read with `result()`, and is empty on what `execute` and `resume` return. Reading `output` or `final_state`
+    raises `NotStorable` where it holds a class that is not registered in this process; the rest can be read without.
     """
 
     execution_id: str

@@ -176,10 +176,16 @@ class StoreModel(Retained):
         yield from source.effects.values()
         name = source.head.execution_id
         for run in self.runs.values():
-            if run.head.is_child and run.head.parent_run == source.head.run and run.head.execution_id[: len(name) + 1] == f"{name}/":
+            if (
+                run.head.is_child
+                and run.head.parent_run == source.head.run
+                and run.head.execution_id[: len(name) + 1] == f"{name}/"
+            ):
                 place = run.head.execution_id[len(name) :]
                 for record in self._records(run):
-                    yield replace(record, key=place + record.key if record.key.startswith("/") else f"{place}//{record.key}")
+                    yield replace(
+                        record, key=place + record.key if record.key.startswith("/") else f"{place}//{record.key}"
+                    )
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
@@ -359,7 +365,7 @@ def _key_below(key: str, place: str) -> str | None:
     after = key.removeprefix(place)
     if not place.startswith("/") or after == key or not after.startswith("/"):
         return None
-    return after[2:] if after.startswith("//") else after
+    return after.removeprefix("//")
 
 
 def _unowned(status: Status) -> dict[str, Any]:

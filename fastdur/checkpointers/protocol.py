@@ -88,11 +88,11 @@ class Checkpointer(Protocol):
         `Execution.parent_run` is the key of the run that has the id `parent_id` now, None where there is none.
 
         A fork that is `recorded` takes over what is `done`, `unstorable` or `failed` in its source, in order, under the
-        epoch 1, and after them the same of the runs that nodes have started below the source, however deep, where each id begins with
-        that of the run above and `/`. Such a record gets the key `place//key`: the place is what the ids have after
-        that, from the source down. A child run that starts as `recorded` with `parent_token` takes from its parent,
-        likewise, what has the place that its own id has there: under `key` where that is all, else under what comes
-        after its place. A key that is there stays as it is.
+        epoch 1, and after that the same of the runs that nodes have started below the source, however deep, where each
+        id begins with that of the run above and `/`. Such a record gets the key `place//key`: the place, from the
+        source down, is what the ids have after that of the run above. A child run that starts as `recorded` with
+        `parent_token` takes what its parent has of its place, likewise: under `key` where the place is its own, else
+        under what comes after that. A key that is there stays as it is.
 
         Raises `RunExists` where the id is taken, `StaleRun` where `parent_token` no longer holds the parent,
         `RunNotFound` where `parent_run` is gone.
@@ -255,9 +255,10 @@ class Checkpointer(Protocol):
     ) -> Pruned:
         """Remove completed and cancelled runs that ended at least `older_than` ago; give the space back.
 
-        One whose claim still stands stays, for a call of its own is at work, until its lease has run out. Failed runs, which can still be resumed, only with an age of their own, `failed`. A run goes together with its
-        child runs in one transaction, on condition that no head of them has moved, or stays: where one of them is not
-        ended or not old enough. A child run never goes before its parent. Forks stand alone. Ages are judged by the
+        One whose claim still stands stays, for a call of its own is at work, until its lease has run out. Failed runs,
+        which can still be resumed, go only with an age of their own, `failed`. A run goes together with its child runs
+        in one transaction, however many, on condition that no head of them has moved, or stays: where one of them is
+        not ended or not old enough. A child run never goes before its parent. Forks stand alone. Ages are judged by the
         database's clock. With `dry_run` nothing is removed, only counted. `limit` looks at that many runs, beginning
         after the run key `after`, and the answer says where to go on.
         """

@@ -49,11 +49,12 @@ _SQL: Final = Sql(
     )
 )
 
-# A step writes two pages, whatever their size, so small ones. The log is folded back after 500 pages: by then its file
-# has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
-_PAGE_SIZE: Final = 2048
-_FOLD_AFTER: Final = 500
-_SHORTEN_BY: Final = 200
+# A step writes two pages, whatever their size, and two or three more, that by which the file can be shortened among
+# them, where a page comes anew: so small ones. The log is folded back after 1,000: by then its file has its full length
+# and a commit does not change it, and one sync in two hundred is the folding's.
+_PAGE_SIZE: Final = 1024
+_FOLD_AFTER: Final = 1000
+_SHORTEN_BY: Final = 400
 
 
 class _Connection:
@@ -263,10 +264,7 @@ class SQLiteCheckpointer(Store):
     # -- space -------------------------------------------------------------------------------------------------------
 
     def _give_back(self) -> None:
-        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
-
-        A file that was made without this ability keeps them for what comes next.
-        """
+        """Shorten the file by its empty pages, a few at a time; one that was made without this ability keeps them."""
         while self._write(_shorten):
             pass
 

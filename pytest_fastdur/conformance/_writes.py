@@ -46,7 +46,12 @@ def _fork(store: Checkpointer, name: str) -> Prepared:
     store.begin_idempotent(source, effect())
     store.put_idempotent(source, effect(status="done", result={"paid": 1}))
     first = replace(row(replace(source, execution_id=name, seq=0), step_type="fork_origin"), checkpoint_id="0f")
-    fields: dict[str, Any] = {"parent_id": f"{name} source", "origin": first, "recorded": True, "parent_run": source.run}
+    fields: dict[str, Any] = {
+        "parent_id": f"{name} source",
+        "origin": first,
+        "recorded": True,
+        "parent_run": source.run,
+    }
     return lambda store: _claimed(start(store, name, **fields))
 
 

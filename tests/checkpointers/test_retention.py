@@ -227,7 +227,9 @@ def test_what_is_old_is_looked_for_along_the_key(kind, path, request):
     if kind == "sqlite":
         with closing(SQLiteCheckpointer(path)) as store:
             store.setup()
-            plan = store._kept.writer.execute("EXPLAIN QUERY PLAN " + store._sql.trees, [0] * store._sql.trees.count("?")).fetchall()
+            plan = store._kept.writer.execute(
+                "EXPLAIN QUERY PLAN " + store._sql.trees, [0] * store._sql.trees.count("?")
+            ).fetchall()
         said = [step[3] for step in plan]
         assert any(step.startswith("SEARCH e USING INTEGER PRIMARY KEY (rowid>?") for step in said), said
         assert any("executions_by_parent_run" in step for step in said)

@@ -14,7 +14,17 @@ from datetime import timedelta
 from threading import RLock
 from typing import Any
 
-from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, Pruned, RunExists, RunNotFound, StaleRun, StoreClosed
+from fastdur import (
+    Checkpoint,
+    CheckpointExists,
+    Execution,
+    PendingInterrupt,
+    Pruned,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+    StoreClosed,
+)
 from fastdur.checkpointers.protocol import Start, age
 from fastdur.records import Claim, EffectRecord, Status
 

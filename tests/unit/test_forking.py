@@ -228,7 +228,9 @@ def test_the_runs_that_a_recorded_branch_starts_have_the_records_of_those_of_its
     grand = Chain("grand", store).add_node("g", lambda state: {"g": pay(state["n"] + 1)})
     child = Chain("child", store).add_node("pays", lambda state: {"c": pay(state["n"]), **calls(grand, state)})
     ask = interrupts_if(lambda state: state.get("gate"))
-    parent = Chain("parent", store).add_node("a", ask).add_node("calls", lambda state: {**calls(child, state), "p": pay(5)})
+    parent = (
+        Chain("parent", store).add_node("a", ask).add_node("calls", lambda state: {**calls(child, state), "p": pay(5)})
+    )
     parent.connect("a", "calls")
     done = parent.execute({"n": 1}, "r")
     assert (happened, done.final_state) == ([1, 2, 5], {"n": 1, "c": 10, "g": 20, "p": 50})
@@ -266,7 +268,9 @@ def test_a_recorded_branch_that_waits_before_its_child_run_needs_nothing_of_its_
     parent = flow(store, a, ask, lambda state: {"c": child.execute({}).final_state["c"]})
     parent.execute({}, "r")
     parent.resume("r", YES)
-    assert parent.fork("r", store.list("r")[0].checkpoint_id, effects="recorded", new_execution_id="f").status == "paused"
+    assert (
+        parent.fork("r", store.list("r")[0].checkpoint_id, effects="recorded", new_execution_id="f").status == "paused"
+    )
     delete_execution("r", store)
     assert parent.resume("f", YES).final_state["c"] == 7
     assert happened == [1]
@@ -296,8 +300,8 @@ def test_a_recorded_branch_meets_each_failure_in_the_turn_of_the_cycle_that_it_c
     loop.connect("turn", "turn", when=lambda state: len(state["log"]) < 5, max_iterations=9)
     done = loop.execute({"log": []}, "r")
     assert [each.split()[0] for each in done.final_state["log"]] == ["caught", "caught", "caught", "paid", "paid"]
-    for row in store.list("r")[:-1]:
-        came = loop.fork("r", row.checkpoint_id, effects="recorded")
+    for each_row in store.list("r")[:-1]:
+        came = loop.fork("r", each_row.checkpoint_id, effects="recorded")
         assert [each.split()[0] for each in came.final_state["log"]] == ["caught", "caught", "caught", "paid", "paid"]
     assert len(happened) == 4
 
@@ -313,31 +317,47 @@ def meanwhile(instant, do):
     return observe(strike)
 
 
-@pytest.mark.parametrize("instant", ["after look", "before row", "after row", "before history", "after history", "before fork"])
+@pytest.mark.parametrize(
+    "instant", ["after look", "before row", "after row", "before history", "after history", "before fork"]
+)
 @pytest.mark.parametrize("how", ["deleted", "pruned", "deleted and begun anew"])
 def test_a_source_that_leaves_while_it_is_forked_is_one_error_and_nothing_is_left(store, go, instant, how):
     """Wrong: a branch of nothing, of the run that has the id by now, or of the start of a run that had got further."""
     chain = flow(store, a, b)
-    chain.execute({}, "r")
+    fails = flow(store, a, breaks)
+
+    def begin():
+        if "history" not in instant:
+            chain.execute({}, "r")
+            return (store.list("r")[0].checkpoint_id,)
+        with pytest.raises(OSError):
+            fails.execute({}, "r")
+        for _ in range(5):  # more end markers than are looked at first
+            with pytest.raises(OSError):
+                fails.resume("r")
+        return ()
 
     def leave():
         if how == "pruned":
-            assert prune(timedelta(0), store).total == 1
+            assert prune(timedelta(0), store, failed=timedelta(0)).total == 1
         else:
             delete_execution("r", store)
         if how == "deleted and begun anew":
-            chain.execute({}, "r")
+            begin()
+        left.append(everything_in(store))
 
-    named = () if "history" in instant else (store.list("r")[0].checkpoint_id,)
     for effects in ("live", "recorded"):
-        left = []
-        with meanwhile(instant, lambda left=left: (leave(), left.append(everything_in(store)))):
-            with pytest.raises(RunNotFound):
-                go(chain.fork, "r", *named, effects=effects, new_execution_id="f")
+        if store.get_execution("r") is not None:
+            delete_execution("r", store)
+        left, named = [], begin()
+        forking = fails if "history" in instant else chain
+        with meanwhile(instant, leave), pytest.raises(RunNotFound):
+            go(forking.fork, "r", *named, effects=effects, new_execution_id="f")
         assert left == [everything_in(store)]
-        if how != "deleted and begun anew":
-            chain.execute({}, "r")
-        named = () if "history" in instant else (store.list("r")[0].checkpoint_id,)
+
+
+def breaks(state):
+    raise OSError
 
 
 def everything_in(store):

@@ -203,7 +203,5 @@ class TakesSeconds(ShelfStore):
 class DeletesInSeveralWrites(SQLiteCheckpointer):
     def delete_execution(self, seen):
         for head in seen:
-            self._write(
-                lambda session, run=head.run: session.change(self._sql.remove_rows, [f"[[{run}, 0, 0]]"])
-            )
+            self._write(lambda session, run=head.run: session.change(self._sql.remove_rows, [f"[[{run}, 0, 0]]"]))
         return super().delete_execution(seen)
