@@ -111,7 +111,7 @@ class Retention(Patient):
         """Remove the runs at these places (run, epoch, seq), all of them or none. True where they are gone."""
         sql, runs, which = self._sql, len(places), dumps(places)
         pieces = [
-            (sql.remove, (which, runs, which, self.clock_offset)),
+            (sql.remove, (which, runs, which, which, self.clock_offset)),
             (sql.remove_starts, (which,)),
             (sql.remove_rows, (which,)),
             (sql.remove_questions, (which,)),

@@ -5,7 +5,8 @@ NULLs, `{now}` for the store's clock (seconds since 1970, one parameter: what to
 kinds of primary key, `{values}` for the values of an insert that belongs to a move, `{guard}` after the condition of
 an update or delete that belongs to one, `{moved}` for the heads that the move has written, `{hold}` after a query of a
 head that must not move until the statement around it is done, `{lock}` after one of heads that it will remove,
-`{places}` for the runs, epochs and seqs of a JSON list of such triples, which is one parameter.
+`{places}` for the runs, epochs and seqs of a JSON list of such triples, which is one parameter, `{among}` and `{end}`
+around a query of a few keys to look up.
 
 A *move* is one compare-and-set of a head and the statements that hold only if it took effect. A dialect runs them one
 by one in a transaction, or folds them into one statement.
@@ -60,6 +61,7 @@ class Dialect:
     hold: str = ""
     lock: str = ""
     places: str = ""
+    among: tuple[str, str] = ("IN (", ")")
 
     def fit(self, text: str, columns: int = 0, lines: int = 1) -> str:
         """Return `text` in this dialect; `columns` counts the parameters of each of the `lines` of `{values}`."""
@@ -75,6 +77,8 @@ class Dialect:
             moved=self.moved,
             hold=self.hold,
             lock=self.lock,
+            among=self.among[0],
+            end=self.among[1],
             places=f"({self.places.replace('?', self.mark)})",
         )
 
@@ -273,15 +277,16 @@ _TREES: Final = (
     SELECT root, run, runner, epoch, seq, old FROM trees ORDER BY root, run"""
 )
 _REMOVE: Final = (
-    """DELETE FROM {t}executions WHERE run IN (SELECT run FROM {places} AS p) AND ? = (SELECT count(*) FROM (
-    SELECT 1 FROM {t}executions AS e WHERE (run, epoch, seq) IN (SELECT run, epoch, seq FROM {places} AS p) AND """
+    """DELETE FROM {t}executions WHERE run {among}SELECT run FROM {places} AS p{end} AND ? = (SELECT count(*) FROM (
+    SELECT 1 FROM {t}executions AS e WHERE run {among}SELECT run FROM {places} AS p{end}
+    AND (run, epoch, seq) IN (SELECT run, epoch, seq FROM {places} AS p) AND """
     + _LEFT_ALONE
     + " ORDER BY run{lock}) AS held)"
 )
-_REMOVE_FROM: Final = "DELETE FROM {{t}}{table} WHERE run IN (SELECT run FROM {{places}} AS p){{guard}}"
-_REMOVE_ROWS: Final = """DELETE FROM {t}checkpoints WHERE id IN (SELECT c.id FROM {places} AS p JOIN {t}checkpoints AS c
-    ON c.id BETWEEN p.run * 4294967296 AND p.run * 4294967296 + 4294967295){guard}"""
-_LEFT: Final = "SELECT run FROM {t}executions WHERE run IN (SELECT run FROM {places} AS p)"
+_REMOVE_FROM: Final = "DELETE FROM {{t}}{table} WHERE run {{among}}SELECT run FROM {{places}} AS p{{end}}{{guard}}"
+_REMOVE_ROWS: Final = """DELETE FROM {t}checkpoints WHERE id {among}SELECT c.id FROM {places} AS p
+    JOIN {t}checkpoints AS c ON c.id BETWEEN p.run * 4294967296 AND p.run * 4294967296 + 4294967295{end}{guard}"""
+_LEFT: Final = "SELECT run FROM {t}executions WHERE run {among}SELECT run FROM {places} AS p{end}"
 
 _HEAD: Final = """SELECT e.execution_id, e.run, e.runner, e.kind, e.status, e.seq, e.epoch, e.token, e.owner,
     e.token IS NOT NULL AND e.lease_until > {now}, s.graph, s.input, e.attempts, e.parent_id, e.parent_address,
