@@ -47,8 +47,8 @@ class Retention(Patient):
     _sql: Sql
     clock_offset: float
 
-    def _give_back(self) -> None:
-        """Return the space of what was removed, where the database does not see to that itself."""
+    def _give_back(self, *, fold: bool) -> None:
+        """Return the space of what was removed, where the database does not see to that itself; at once with `fold`."""
 
     def delete_execution(self, seen: Sequence[Execution]) -> bool:
         """Remove everything of these runs, all of them or none."""
@@ -58,7 +58,7 @@ class Retention(Patient):
                 self._write(partial(self._fence, (head.run, head.epoch, head.token)))
         gone = self._removed([(head.run, head.epoch, head.seq) for head in seen])
         if gone:
-            self._give_back()
+            self._give_back(fold=False)
         return gone
 
     def _fence(self, claim: tuple[int, int, str], session: Session) -> None:
@@ -104,7 +104,7 @@ class Retention(Patient):
         else:
             gone = [runs for runs, place in zip(trees, places, strict=True) if self._removed(place)]
         if gone:
-            self._give_back()
+            self._give_back(fold=True)
         return gone
 
     def _removed(self, places: Sequence[tuple[int, int, int]]) -> bool:

@@ -7,16 +7,20 @@ import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import known
 from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
 
+if TYPE_CHECKING:
+    from fastdur.checkpointers._patience import Session
+
 APPLICATION_ID: Final = 0x66647572
 """`PRAGMA application_id` of a fastdur store: "fdur"."""
 
 _HEADER: Final = 100
+_PAGES_AT_ONCE: Final = 400
 _DEFAULT: Final = ".fastdur/fastdur.db"
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
 
@@ -181,3 +185,11 @@ def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:
             "another path."
         )
     return StoreUnavailable(f"The store {path} did not take this ({name}: {error}). Nothing was written.")
+
+
+def shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    for _ in range(min(before, _PAGES_AT_ONCE)):
+        session.rows("PRAGMA incremental_vacuum(1)", ())  # the driver takes one step of it, whatever the number
+    return bool(0 < session.rows("PRAGMA freelist_count", ())[0][0] < before)

@@ -22,6 +22,7 @@ from fastdur.checkpointers._sqlite_file import (
     place_of,
     probe,
     resolve,
+    shorten,
     understood,
     uri,
     version_of,
@@ -54,7 +55,6 @@ _SQL: Final = Sql(
 # and a commit does not change it, and one sync in two hundred is the folding's.
 _PAGE_SIZE: Final = 1024
 _FOLD_AFTER: Final = 1000
-_SHORTEN_BY: Final = 400
 
 
 class _Connection:
@@ -107,14 +107,6 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
-
-
-def _shorten(session: Session) -> bool:
-    """Give up some free pages; tell whether there are more."""
-    before = session.rows("PRAGMA freelist_count", ())[0][0]
-    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
-    left = session.rows("PRAGMA freelist_count", ())[0][0]
-    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -263,10 +255,12 @@ class SQLiteCheckpointer(Store):
 
     # -- space -------------------------------------------------------------------------------------------------------
 
-    def _give_back(self) -> None:
-        """Shorten the file by its empty pages, a few at a time; one that was made without this ability keeps them."""
-        while self._write(_shorten):
-            pass
+    def _give_back(self, *, fold: bool) -> None:
+        """Shorten the file by its empty pages, some at a time; one that was made without this ability keeps them."""
+        while self._write(shorten):
+            fold = True
+        if fold and not self._memory:  # until then the file is as long as it was
+            self._read(lambda session: session.rows("PRAGMA wal_checkpoint(PASSIVE)", ()))
 
     # -- connections -------------------------------------------------------------------------------------------------
 

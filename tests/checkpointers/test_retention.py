@@ -109,6 +109,23 @@ def test_a_file_gets_shorter_a_few_pages_at_a_time(path, after, monkeypatch):
     assert pages < 40
 
 
+def test_space_is_given_back_in_few_commits(path):
+    """Wrong: a commit, and so a sync, for each page; others at work wait for all of them."""
+    with closing(SQLiteCheckpointer(path, "normal")) as store:
+        for number in range(300):
+            claim = start(store, f"r{number}")
+            store.put(claim, row(claim, "x" * 5000), "completed")
+        commits = []
+        driver = store._kept.writer.driver
+        (before,) = driver.execute("PRAGMA page_count").fetchone()
+        driver.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        assert store.prune(NOW).total == 300
+        driver.set_trace_callback(None)
+        (pages,) = driver.execute("PRAGMA page_count").fetchone()
+    assert pages < 40
+    assert len(commits) <= 3 * 2 + (before - pages) / 400 + 1
+
+
 def before_branches(path):
     """Make a file what an earlier version has left: no branches, and no map of its pages."""
     with closing(SQLiteCheckpointer(path)) as store:
