@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from fastdur._branching import Branch
+from fastdur._functions import asked_by
 from fastdur._live import Snapshot
 from fastdur._runs import adrive, checked_id, drive, outcome
 from fastdur.errors import ForkRefused
@@ -43,7 +44,7 @@ class Forking(ABC):
     @abstractmethod
     def _branching(self, branch: Branch) -> Steps: ...
 
-    def fork(
+    def _begun(
         self,
         execution_id: str,
         checkpoint_id: str | None = None,
@@ -54,7 +55,34 @@ class Forking(ABC):
         new_execution_id: str | None = None,
         context: object = None,
         accept_graph: bool = False,
-    ) -> RunResult:
+    ) -> tuple[Steps, Lifetime]:
+        """What is asked of a fork, once it is checked."""
+        self.stored()
+        if is_inside():
+            message = (
+                "fork() was called inside a node, which would begin another branch each time it runs again. "
+                "Fork outside of a run, or start a child run with execute()."
+            )
+            raise ForkRefused(message)
+        if checkpoint_id is not None and type(checkpoint_id) is not str:
+            message = f"checkpoint_id is {checkpoint_id!r}; give a str, as result(...).history has it"
+            raise TypeError(message)
+        if effects not in ("live", "recorded"):
+            message = f"effects is {effects!r}; it must be 'live' or 'recorded'"
+            raise ValueError(message)
+        branch = Branch(
+            checked_id(execution_id),
+            os.urandom(16).hex() if new_execution_id is None else checked_id(new_execution_id),
+            checkpoint_id,
+            checked_changes(input, "input"),
+            checked_changes(modified_state, "modified_state"),
+            effects == "recorded",
+            accept_graph,
+        )
+        return self._branching(branch), self._lifetime(branch.execution_id, context)
+
+    @asked_by(_begun)
+    def fork(self, begun: tuple[Steps, Lifetime]) -> RunResult:
         """Begin a new run at a row of a stored one, whatever became of that, and carry it on until it ends or pauses.
 
         The branch inherits the state of that row and the way decided so far; questions are asked again, answered or
@@ -71,64 +99,13 @@ class Forking(ABC):
         fails.
         """
         self._check("afork")
-        branch = self._asked(
-            execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
-        )
-        return self._shown(outcome(drive(self._branching(branch), self._lifetime(branch.execution_id, context))))
+        return self._shown(outcome(drive(*begun)))
 
-    async def afork(
-        self,
-        execution_id: str,
-        checkpoint_id: str | None = None,
-        *,
-        input: Mapping[str, Any] | None = None,
-        modified_state: Mapping[str, Any] | None = None,
-        effects: Literal["live", "recorded"] = "live",
-        new_execution_id: str | None = None,
-        context: object = None,
-        accept_graph: bool = False,
-    ) -> RunResult:
+    @asked_by(_begun)
+    async def afork(self, begun: tuple[Steps, Lifetime]) -> RunResult:
         """`fork` on the running event loop."""
         self._check(None)
-        branch = self._asked(
-            execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
-        )
-        return self._shown(outcome(await adrive(self._branching(branch), self._lifetime(branch.execution_id, context))))
-
-    def _asked(
-        self,
-        execution_id: str,
-        checkpoint_id: str | None,
-        input: Mapping[str, Any] | None,
-        modified_state: Mapping[str, Any] | None,
-        effects: str,
-        new_execution_id: str | None,
-        *,
-        accept_graph: bool,
-    ) -> Branch:
-        """What is asked for, once it is checked."""
-        self.stored()
-        if is_inside():
-            message = (
-                "fork() was called inside a node, which would begin another branch each time it runs again. "
-                "Fork outside of a run, or start a child run with execute()."
-            )
-            raise ForkRefused(message)
-        if checkpoint_id is not None and type(checkpoint_id) is not str:
-            message = f"checkpoint_id is {checkpoint_id!r}; give a str, as result(...).history has it"
-            raise TypeError(message)
-        if effects not in ("live", "recorded"):
-            message = f"effects is {effects!r}; it must be 'live' or 'recorded'"
-            raise ValueError(message)
-        return Branch(
-            checked_id(execution_id),
-            os.urandom(16).hex() if new_execution_id is None else checked_id(new_execution_id),
-            checkpoint_id,
-            checked_changes(input, "input"),
-            checked_changes(modified_state, "modified_state"),
-            effects == "recorded",
-            accept_graph,
-        )
+        return self._shown(outcome(await adrive(*begun)))
 
 
 def checked_changes(changes: Mapping[str, Any] | None, what: str) -> dict[str, Frozen] | None:
