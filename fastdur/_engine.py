@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
-from fastdur._held import Held, Unstored, mark_row, node_row, question_row, returned
+from fastdur._held import Held, Unstored, became_row, mark_row, node_row, question_row, returned
 from fastdur._reentry import (
     Entry,
     Request,
@@ -26,6 +26,7 @@ from fastdur._reentry import (
 )
 from fastdur._steps import (
     Asked,
+    Become,
     Call,
     Done,
     Failed,
@@ -35,7 +36,9 @@ from fastdur._steps import (
     address,
     agent_path,
     asked_node,
+    clocked,
     due_trail,
+    limited,
     machine_at,
     open_questions,
     path,
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
-    from fastdur._steps import Machine, State, Step, Trail
+    from fastdur._steps import Going, Machine, State, Step, Trail
     from fastdur.records import Checkpoint, Execution, Question, Resume, Status
     from fastdur.scope import Parent
 
@@ -287,6 +290,9 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
         elif isinstance(step, Mark):
             held = mark_row(root, trail, step)
             frame = held.row.frames
+        elif isinstance(step, Become):
+            held = became_row(root, trail, step)
+            frame = held.row.frames
         else:
             came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
             if isinstance(came, Ended):
@@ -319,6 +325,7 @@ def _called(
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
     outcome = yield from _attempts(step, trail)
+    trail = clocked(root, trail, outcome.seconds)
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)
         return held.row.frames, held
@@ -346,7 +353,7 @@ def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, No
     trail = due_trail(frame)
     if trail is None:
         return None, None
-    return trail, machine_at(root, trail).next(trail[-1].state)
+    return trail, limited(root, trail, machine_at(root, trail).next(trail[-1].state))
 
 
 def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done | Failed) -> Frame:
@@ -373,11 +380,13 @@ def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Fa
     """Invoke a call, and again after an exception of the user's own, as often as its `retry` allows."""
     where, whole = address(trail, step.node), path(trail, step.node, step.visit)
     questions = trail[-1].questions
-    for attempt in range(step.retry):
+    attempt, seconds = 0, 0.0
+    while True:
         outcome = yield from Invoke(step, where, whole, questions, attempt)
-        if not isinstance(outcome, Failed) or not outcome.retryable:
+        seconds = outcome.seconds = seconds + outcome.seconds
+        if attempt == step.retry or not isinstance(outcome, Failed) or not outcome.retryable:
             return outcome
-    return (yield from Invoke(step, where, whole, questions, step.retry))
+        attempt += 1
 
 
 def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str, Frozen]) -> Steps:
@@ -385,7 +394,7 @@ def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str
     return Ended(stored_result(execution_id, "completed", frame))
 
 
-def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push | Mark, failed: Failed) -> Steps:
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Going, failed: Failed) -> Steps:
     leaf = trail[-1]
     frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).failed(leaf.state, step)))
     where = address(trail, step.node)

@@ -1,7 +1,7 @@
 """The state of an agent, from one answer to the next. Pure: dicts of stored values in, dicts out.
 
 `step` says what is due: `turn` and `ask` (the row, then the question to the model), `tool` and `call` (the row, then
-the first of `calls`), `answer` and `check` (the row of the final answer, then its check), `end`. In `data` is what
+the first of `calls`), `handoff` (that call, the last of its turn), `answer` and `check` (the row of the final answer, then its check), `end`. In `data` is what
 users see: `input`, `history`, `messages`, `usage`, at the end `output`. `again` holds what only a repetition leaves.
 """
 
@@ -23,13 +23,18 @@ SKIPPED = "This call was not made, because another call of the same turn had to 
 
 def begun(data: Talk) -> Talk:
     """The state that an agent begins with. Without a key `input` the whole of `data` is its input."""
-    given = {"input": data["input"], "history": data.get("history", [])} if "input" in data else {"input": data}
     return {
-        "data": {"history": [], **given, "messages": [], "usage": [0, 0]},
+        "data": {**opened(data), "messages": [], "usage": [0, 0]},
         "turn": 0,
         "step": "turn",
         "out": "output",
     }
+
+
+def opened(data: Talk) -> Talk:
+    """What a conversation begins with. Without a key `input` the whole of `data` is its input."""
+    given = {"input": data["input"], "history": data.get("history", [])} if "input" in data else {"input": data}
+    return {"history": [], **given}
 
 
 def waiting(state: Talk) -> list[Any]:
@@ -64,6 +69,27 @@ def replied(state: Talk, answer: Talk, *, again: bool) -> Talk:
 def wasted(state: Talk) -> int:
     """The tokens that were spent on questions that may have been answered before."""
     return int(state.get("again", {}).get("wasted", 0))
+
+
+def handed(state: Talk, text: str, before: Talk) -> Talk:
+    """The state of an agent that takes a conversation over; `before` is what it has counted when it spoke last.
+
+    The handoff, which is the call at work, is answered by `text`.
+    """
+    after = _said(state, _reply(state["calls"][0], "ok", text))
+    after = _without(after, "calls", "asked", *OWN)
+    counted = {key: part for key, part in before.items() if key != "usage"}
+    data = {**after["data"], "usage": before["usage"]}
+    return {**after, "turn": 0, **counted, "data": data, "step": "turn", "handoffs": state.get("handoffs", 0) + 1}
+
+
+OWN = ("turn", "seconds", "reasks", "below")
+
+
+def counted(state: Talk) -> Talk:
+    """What is counted for an agent alone: its turns with the one under way, tokens, seconds and re-asks."""
+    found: Talk = {key: state[key] for key in ("seconds", "reasks") if key in state}
+    return {"turn": state["turn"] + 1, **found, "usage": state["data"]["usage"]}
 
 
 def told(state: Talk, status: CallStatus, text: str) -> Talk:
@@ -103,12 +129,12 @@ def output_text(state: Any) -> str:
 def _onwards(state: Talk) -> Talk:
     """To the next call that can be made, past those that cannot; after the last to the next turn."""
     calls = state["calls"]
-    while calls and ("error" in calls[0] or state.get("asked")):
+    while calls and ("error" in calls[0] or (state.get("asked") and "to" not in calls[0])):
         call, *calls = calls
         wrong = call.get("error")
         state = _said(state, _reply(call, "error", wrong) if wrong else _reply(call, "skipped", SKIPPED))
     if calls:
-        return {**state, "calls": calls, "step": "tool"}
+        return {**state, "calls": calls, "step": "handoff" if "to" in calls[0] else "tool"}
     return {**_without(state, "calls", "asked"), "turn": state["turn"] + 1, "step": "turn"}
 
 
@@ -117,7 +143,7 @@ def _placed(calls: list[Talk], turn: int) -> list[Talk]:
     seen: dict[str, int] = {}
     found: list[Talk] = []
     for call in calls:
-        if "error" not in call:
+        if "error" not in call and "to" not in call:
             number = seen[call["name"]] = seen.get(call["name"], 0) + 1
             place = f"turn:{turn}/tool:{call['name']}" + (f"#{number}" if number > 1 else "")
             found.append({**call, "place": place})

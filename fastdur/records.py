@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import freeze, thaw
 from fastdur._sealed import Sealed, opened, shown
+from fastdur._spoken import Said
 from fastdur.errors import RunFailed
-from fastdur.llm.messages import Said, talk_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -367,8 +367,7 @@ class RunResult(Said):
     pending_interrupts: tuple[PendingInterrupt, ...] = ()
     error: str | None = None
     history: tuple[Checkpoint, ...] = field(default=(), compare=False)
-    is_agent: bool = False
-    wasted_tokens: int = 0
+    frames: Frame | None = field(default=None, compare=False)
 
     @property
     def pending_interrupt(self) -> PendingInterrupt | None:
@@ -382,8 +381,8 @@ class RunResult(Said):
         return self
 
     def __repr__(self) -> str:
-        """All fields but the history; values of an unknown class as they are stored."""
-        return shown(self, "history")
+        """All fields but the history and the frames; values of an unknown class as they are stored."""
+        return shown(self, "history", "frames")
 
 
 def stored_result(
@@ -397,4 +396,4 @@ def stored_result(
     """The outcome of a run as its newest frames hold it."""
     state = frame.state
     values = sealed_output(state), Sealed(state.get("data"))
-    return RunResult(execution_id, status, *values, waiting, error, history, *talk_in(state))
+    return RunResult(execution_id, status, *values, waiting, error, history, frame)
