@@ -52,7 +52,6 @@ class Conversing(Runner):
         """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
         return await self.aexecute(given(input, history), execution_id, context=context)
 
-
     def _begun_by(self, input: Any) -> Any:
         return {"input": input} if type(input) is str else input
 

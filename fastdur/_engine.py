@@ -256,12 +256,19 @@ def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
     trail = due_trail(frame)
     if not changes or trail is None:
         return frame
-    state = trail[-1].state
+    return with_leaf(trail, replace(trail[-1], state=changed_state(trail[-1].state, changes)))
+
+
+def changed_state(state: State, changes: Mapping[str, Frozen]) -> State:
+    """A state with `changes` in it, from outside.
+
+    Touched, so that what was changed inside a nested machine reaches the one above when it returns, and so that an
+    agent knows that its conversation may have been cut.
+    """
     data: Any = state["data"]
-    # Touched, so that what was changed inside a nested machine reaches the one above when it returns.
     touched: Any = state.get("touched", [])
     touched = [*touched, *(key for key in changes if key not in touched)]
-    return with_leaf(trail, replace(trail[-1], state={**state, "data": {**data, **changes}, "touched": touched}))
+    return {**state, "data": {**data, **changes}, "touched": touched}
 
 
 # -- the walk ----------------------------------------------------------------------------------------------------------

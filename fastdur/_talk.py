@@ -62,7 +62,7 @@ def replied(state: Talk, answer: Talk, *, again: bool) -> Talk:
     if again:
         after["again"] = {**state.get("again", {}), "wasted": wasted(state) + sum(used)}
     if not answer["calls"]:
-        return {**after, "answer": answer["message"], "step": "answer"}
+        return {**after, "answer": answer["message"], "cost": used, "step": "answer"}
     return _onwards({**_said(after, answer["message"]), "calls": _placed(answer["calls"], state["turn"])})
 
 
@@ -103,21 +103,24 @@ def checked(state: Talk, verdict: Talk) -> Talk:
     if "value" in verdict:
         return ended(state, verdict["value"])
     mend = frozen_message(Message("user", verdict["again"]))
-    after = _without(_said(state, state["answer"], mend), "answer")
+    after = _without(_said(state, state["answer"], mend), "answer", "cost")
     return {**after, "turn": state["turn"] + 1, "step": "turn", "reasks": state.get("reasks", 0) + 1}
 
 
 def ended(state: Talk, value: Any) -> Talk:
     """The answer is the output of the run."""
-    after = _without(_said(state, state["answer"]), "answer")
+    after = _without(_said(state, state["answer"]), "answer", "cost")
     data = {**after["data"], "output": value}
     return {**after, "data": data, "step": "end", "touched": ["output"], "gives": "output"}
 
 
 def unanswered(state: Talk) -> Talk:
-    """The answer is thrown away; the model is asked again in the same turn."""
-    again = {**state.get("again", {}), "asks": asks(state) + 1}
-    return {**_without(state, "answer"), "step": "ask", "again": again}
+    """The answer is thrown away, and what it cost is wasted; the model is asked again in the same turn."""
+    cost = state.get("cost", [0, 0])
+    usage = [spent - lost for spent, lost in zip(state["data"]["usage"], cost, strict=True)]
+    again = {**state.get("again", {}), "asks": asks(state) + 1, "wasted": wasted(state) + sum(cost)}
+    data = {**state["data"], "usage": usage}
+    return {**_without(state, "answer", "cost"), "data": data, "step": "ask", "again": again}
 
 
 def output_text(state: Any) -> str:

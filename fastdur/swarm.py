@@ -227,7 +227,7 @@ def _allowed(
 ) -> dict[str, list[str]]:
     """Whom each agent may hand over to. Raises `GraphError` for a name that nobody has."""
     if handoffs is None:
-        return {name: [to for to in agents if to != name] for name in agents}
+        handoffs = {name: [to for to in agents if to != name] for name in agents}
     found = {name: [*handoffs.get(name, ())] for name in agents}
     named = [("entrypoint", entrypoint), *(("handoffs", name) for name in handoffs)]
     named += [(f"handoffs of {name!r}", to) for name, targets in found.items() for to in targets]
