@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
 from fastdur._effects import History, Look, Row
-from fastdur._engine import changed_state, modified, walk
-from fastdur._reentry import latest_forkable, without_questions
+from fastdur._engine import walk
+from fastdur._reentry import changed_state, latest_forkable, modified, without_questions
 from fastdur._run_effects import Fork, OneRow
 from fastdur._steps import agent_path
 from fastdur.errors import CheckpointNotFound, ForkRefused

@@ -20,6 +20,7 @@ from fastdur._reentry import (
     answered_before,
     asked_in,
     decide,
+    modified,
     status_of,
     stored_path,
     with_answer,
@@ -249,26 +250,6 @@ def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
     node = "run_end" if isinstance(step, Return) else address(trail, step.node)
     whose = agent_path(root, trail, "" if isinstance(step, Return) else step.node)
     return Row(node, -1, "resumed", "resumed", frame, whose, extra)
-
-
-def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
-    """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
-    trail = due_trail(frame)
-    if not changes or trail is None:
-        return frame
-    return with_leaf(trail, replace(trail[-1], state=changed_state(trail[-1].state, changes)))
-
-
-def changed_state(state: State, changes: Mapping[str, Frozen]) -> State:
-    """A state with `changes` in it, from outside.
-
-    Touched, so that what was changed inside a nested machine reaches the one above when it returns, and so that an
-    agent knows that its conversation may have been cut.
-    """
-    data: Any = state["data"]
-    touched: Any = state.get("touched", [])
-    touched = [*touched, *(key for key in changes if key not in touched)]
-    return {**state, "data": {**data, **changes}, "touched": touched}
 
 
 # -- the walk ----------------------------------------------------------------------------------------------------------

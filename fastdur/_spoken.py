@@ -114,8 +114,8 @@ def _own_calls(frame: Level, at: str) -> list[Call]:
         return []
     if "active" not in state:
         return _records(state["data"]["messages"], at, 0)
-    data = frame.children[0].state["data"] if frame.children else state["data"]
-    messages: Any = data.get("messages", [])  # type: ignore[union-attr]
+    data: Any = frame.children[0].state["data"] if frame.children else state["data"]
+    messages: list[Frozen] = data.get("messages", [])
     ends = [*(begin for _, begin, _ in state["spans"][1:]), len(messages)]
     found: list[Call] = []
     for (name, begin, turn), end in zip(state["spans"], ends, strict=True):

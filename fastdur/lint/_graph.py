@@ -106,7 +106,13 @@ class Graph:
 
     def _find_roots(self) -> list[Root]:
         roots: dict[Function, Root] = {}
-        for root in (*self._in_chains(), *self._decorated_tools(), *self._in_agents(), *self._declared(), *self._asking()):
+        for root in (
+            *self._in_chains(),
+            *self._decorated_tools(),
+            *self._in_agents(),
+            *self._declared(),
+            *self._asking(),
+        ):
             roots.setdefault(root.function, root)
         return list(roots.values())
 

@@ -18,7 +18,6 @@ from scenarios import (
 from scenarios.payments import PaymentServer
 from scenarios.stories import SCENARIOS, boundaries, boundaries_file, story
 
-
 AGENTS = ("refund_agent", "research_team", "support_swarm", "report", "agent_in_chain")
 
 

@@ -152,7 +152,7 @@ def test_a_worker_that_pauses_three_times_is_answered_by_three_and_nothing_finis
         result = go(team().resume, RUN, YES)
     assert result.output == "all done"
     assert ledger == [("note", "x"), ("charge", 1), ("charge", 2), ("charge", 3)]
-    assert len(store.list(RUN)) == len(set(row.checkpoint_id for row in store.list(RUN)))
+    assert [row.node_id for row in store.list(RUN)].count("turn:1/tool:delegate_to_money/turn:1") == 1
 
 
 def test_a_chain_and_a_team_are_workers_too(store, go, ledger):
@@ -303,7 +303,7 @@ def test_the_limit_of_time_of_a_team_counts_its_workers_and_stops_them_before_a_
         script = [called(0, "delegate_to_writer", task="x")]
         return boss(ledger, *script, store=store, workers=[Worker(worker, "writer")], max_seconds=seconds)
 
-    with pytest.raises(AgentLimitError, match="Supervisor 'boss' has run for 3 s of its 2.5"):
+    with pytest.raises(AgentLimitError, match=r"Supervisor 'boss' has run for 3 s of its 2\.5"):
         go(team(2.5).run, "go", RUN)
     assert ledger == []
     assert store.list(RUN)[-1].extra["node"] == "turn:0/tool:delegate_to_writer/turn:0/tool:note"
