@@ -2,8 +2,8 @@
 
 `step` says what is due: `turn` and `ask` (the row, then the question to the model), `tool` and `call` (the row, then
 the first of `calls`), `handoff` (that call, the last of its turn), `answer` and `check` (the row of the final answer,
-then its check), `end`. In `data` is what users see: `input`, `history`, `messages`, `usage`, at the end `output`. `again`
-holds what only a repetition leaves.
+then its check), `end`. In `data` is what users see: `input`, `history`, `messages`, `usage`, at the end `output`.
+`again` holds what only a repetition leaves.
 """
 
 from __future__ import annotations

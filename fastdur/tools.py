@@ -31,8 +31,8 @@ class FunctionTool:
     is written, and a call that does not fit is answered with what is wrong. The function is called again, with the
     stored arguments, where a process died in it: what it does outside belongs under `@idempotent`. What it returns is
     told to the model, a text as it is and anything else as JSON; bytes are refused, and what does not fit
-    `output_type`, any type that pydantic knows. An exception of its own is tried
-    again `retries` times, each try with `timeout` seconds, and then told to the model; no error of fastdur is.
+    `output_type`, any type that pydantic knows. An exception of its own is tried again `retries` times, each try with
+    `timeout` seconds, and then told to the model; no error of fastdur is.
     `needs_approval` pauses the run before the body, with the question `approve_NAME`; a refusal is told to the model.
     """
 
