@@ -61,7 +61,8 @@ def _paused(machine: Machine, frame: Frame, trail: Trail) -> Frame:
 def mark_row(root: Machine, trail: Trail, step: Mark) -> Held:
     """The row that is stored before a call."""
     leaf = trail[-1]
-    frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).apply(leaf.state, step, None)))
+    state = machine_at(root, trail).apply(leaf.state, step, None)
+    frame = with_leaf(trail, Frame(leaf.place, leaf.visit, state, leaf.questions, leaf.children))
     whose = agent_path(root, trail, step.node)
     row = Row(address(trail, step.node), step.index, step.step_type, "completed", frame, whose, step.extra)
     return Held(row, trail, step)
@@ -97,7 +98,8 @@ class Unstored:
         self.first, self.notes = None, {}
         if first is None:
             return held
-        return replace(held, row=replace(held.row, extra={**notes, **held.row.extra}), trail=first[0], step=first[1])
+        row = replace(held.row, extra={**notes, **held.row.extra}) if notes else held.row
+        return Held(row, *first, held.asked)
 
 
 def returned(root: Machine, trail: Trail) -> Held:
