@@ -92,12 +92,12 @@ def _replace(item: Frozen) -> Any:
 def _list_op(old: list[Frozen], new: list[Frozen]) -> Any:
     if len(new) < len(old):
         return _splice(old, new)
-    if not any(map(is_not, old, new)):  # it has grown, or not even that: half the time of looking for places
-        return [len(old), 0, *new[len(old) :]] if len(new) > len(old) else MISSING
-    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
+    changed: list[int] = []
+    if any(map(is_not, old, new)):  # mostly it has only grown: to see that takes half as long as to look for places
+        changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
     if len(changed) > _MAX_ELEMENT_OPS:
         return _splice(old, new)
-    ops = _ops(old, new, changed)
+    ops = _ops(old, new, changed) if changed else None
     added = new[len(old) :]
     if not ops:
         return [len(old), 0, *added] if added else MISSING

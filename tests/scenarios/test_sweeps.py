@@ -76,10 +76,6 @@ def test_a_scenario_holds_for_every_pair_of_faults(name, fault, server):
         (refund, refund.broken_no_idempotent, "FD07"),
         (refund, refund.broken_no_key, "FD07"),
         (refund_agent, refund_agent.broken_no_idempotent, "FD07"),
-        (research_team, research_team.broken_no_idempotent, "FD07"),
-        (research_team, research_team.broken_shelf, "FD09"),
-        (support_swarm, support_swarm.broken_no_key, "FD07"),
-        (report, report.broken_counter, "FD09"),
         (agent_in_chain, agent_in_chain.broken_by_hand, "FD07"),
         (invoice_loop, invoice_loop.broken_counter, "FD09"),
         (invoice_loop, invoice_loop.broken_dice, "FD09"),
@@ -93,6 +89,24 @@ def test_a_broken_twin_is_found_and_the_promise_it_breaks_is_named(scenario, twi
     # The line that is printed with a finding finds it again.
     finding = next(each for each in found.findings if each.code == verdict)
     again = explore(story(scenario, server, twin), replay=finding.token)
+    assert [each.code for each in again.findings] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "twin", "verdict", "near"),
+    [
+        (research_team, research_team.broken_no_idempotent, "FD07", "*tool *buy_report"),
+        (research_team, research_team.broken_shelf, "FD09", "*tool *read_source*"),
+        (support_swarm, support_swarm.broken_no_key, "FD07", "*effect *"),
+        (report, report.broken_counter, "FD09", "*turn:1"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+@pytest.mark.parametrize("fault", ["crash", "kill"])
+def test_a_broken_twin_of_several_agents_is_found_near_its_mistake(scenario, twin, verdict, near, fault, server):
+    found = explore(story(scenario, server, twin), (fault,), at=near, depth=1)
+    assert {finding.code for finding in found.findings} == {verdict}, found.render()
+    again = explore(story(scenario, server, twin), replay=found.findings[0].token)
     assert [each.code for each in again.findings] == [verdict]
 
 
