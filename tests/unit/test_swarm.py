@@ -19,7 +19,7 @@ from fastdur import (
 from fastdur.boundaries import observe
 from fastdur.errors import SimulatedCrash
 from pytest_fastdur.sweep import Story, explore
-from tests.unit.teams import NO, RUN, YES, Ledger, called, desk, ids, payer, scripted
+from tests.unit.teams import NO, RUN, YES, Ledger, boss, called, desk, ids, payer, scripted
 from tests.unit.test_agent import answered_once
 
 
@@ -201,6 +201,16 @@ def test_a_question_below_a_swarm_has_the_calls_of_those_that_run_in_the_result(
     result = go(swarm.resume, RUN, YES)
     assert result.status == "paused"
     assert [(each["place"], each["name"]) for each in result.tool_calls] == [("front/turn:0/tool:payer", "charge")]
+
+
+def test_a_supervisor_may_be_one_of_a_swarm(store, go, ledger):
+    chief = boss(ledger, called(0, "delegate_to_money", task="pay"), to("back"))
+    swarm = Swarm("s", [chief, Agent("back", scripted("done"))], checkpointer=store)
+    question = go(swarm.run, "hi", RUN).pending_interrupt
+    assert question.agent_path == "swarm:s/supervisor:boss/worker:money/tool:charge"
+    result = go(swarm.resume, RUN, YES)
+    assert (result.output, result.tokens, [*ledger]) == ("done", 11 * 5, [("charge", 5)])
+    assert [each["place"] for each in result.tool_calls] == ["boss", "boss", "boss/turn:0/tool:delegate_to_money"]
 
 
 class Quote(BaseModel):
