@@ -31,7 +31,6 @@ from fastdur._steps import (
     Call,
     Done,
     Failed,
-    Mark,
     Push,
     Return,
     address,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Going, Machine, State, Step, Trail
-    from fastdur.records import Checkpoint, Execution, Question, Resume, Status
+    from fastdur.records import Checkpoint, Execution, Question, Resume
     from fastdur.scope import Parent
 
     Steps = Generator[Effect[Any], Any, "Ended"]
@@ -267,7 +266,13 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
         leaf = trail[-1]
-        if isinstance(step, Push):
+        if isinstance(step, Call):
+            came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
+            if isinstance(came, Ended):
+                return came
+            frame, held = came
+            again = False
+        elif isinstance(step, Push):
             child = Frame(step.node, step.visit, step.machine.begin(step.data))
             frame = with_leaf(trail, replace(leaf, children=(*leaf.children, child)))
         elif isinstance(step, Return):
@@ -275,25 +280,17 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
                 return (yield from _complete(root, execution_id, frame, unstored.notes))
             held = returned(root, trail)
             frame = held.row.frames
-        elif isinstance(step, Mark):
-            held = mark_row(root, trail, step)
-            frame = held.row.frames
-        elif isinstance(step, Become):
-            held = became_row(root, trail, step)
-            frame = held.row.frames
         else:
-            came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
-            if isinstance(came, Ended):
-                return came
-            frame, held = came
-            again = False
+            held = became_row(root, trail, step) if isinstance(step, Become) else mark_row(root, trail, step)
+            frame = held.row.frames
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
             held = unstored.kept_by(held)
-            kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
-            if isinstance(kept, Ended):
-                return kept
-            held, pause = None, kept
+            try:
+                pause = yield Append(held.row, "running" if trail is not None else "paused", held.asked)
+            except NotStorable as error:
+                return (yield from _unstored(root, execution_id, held, error))
+            held = None
     return (yield from _paused(root, execution_id, frame, pause))
 
 
@@ -312,14 +309,18 @@ def _called(
 ) -> Generator[Effect[Any], Any, tuple[Frame, Held | None] | Ended]:
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
-    outcome = yield from _attempts(step, trail)
+    outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
     trail = clocked(root, trail, outcome.seconds)
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)
         return held.row.frames, held
     if isinstance(outcome, Failed) and not (step.catches and outcome.retryable):
-        kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
-        return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
+        if held is not None:
+            try:
+                yield Append(held.row, "running", held.asked)
+            except NotStorable as error:
+                return (yield from _unstored(root, execution_id, held, error))
+        return (yield from _fail(root, execution_id, trail, step, outcome))
     notes: Mapping[str, Frozen] = {}
     if isinstance(outcome, Done):
         outcome.again, notes = again, outcome.notes
@@ -350,31 +351,25 @@ def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done | Failed) 
     return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
 
 
-def _stored(
-    root: Machine, execution_id: str, held: Held, status: Status
-) -> Generator[Effect[Any], Any, Checkpoint | Ended]:
-    """Store the row of a step. What the store cannot take fails the node that made it, like any bad value."""
-    try:
-        return (yield from Append(held.row, status, held.asked))
-    except NotStorable as error:
-        return (yield from _fail(root, execution_id, held.trail, held.step, _too_big(error)))
-
-
-def _too_big(error: NotStorable) -> Failed:
-    return Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+def _unstored(root: Machine, execution_id: str, held: Held, error: NotStorable) -> Steps:
+    """Fail the node that has made what the store cannot take, like any bad value."""
+    failed = Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+    return (yield from _fail(root, execution_id, held.trail, held.step, failed))
 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
     """Invoke a call, and again after an exception of the user's own, as often as its `retry` allows."""
-    where, whole = address(trail, step.node), path(trail, step.node, step.visit)
-    questions = trail[-1].questions
-    attempt, seconds = 0, 0.0
+    number, seconds = 0, 0.0
     while True:
-        outcome = yield from Invoke(step, where, whole, questions, attempt)
+        outcome = yield from _attempt(step, trail, number)
         seconds = outcome.seconds = seconds + outcome.seconds
-        if attempt == step.retry or not isinstance(outcome, Failed) or not outcome.retryable:
+        if number == step.retry or not isinstance(outcome, Failed) or not outcome.retryable:
             return outcome
-        attempt += 1
+        number += 1
+
+
+def _attempt(step: Call, trail: Trail, number: int) -> Invoke:
+    return Invoke(step, address(trail, step.node), path(trail, step.node, step.visit), trail[-1].questions, number)
 
 
 def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str, Frozen]) -> Steps:

@@ -72,9 +72,9 @@ class Question:
     answer: Frozen = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
-    """One level of a running topology: its place in the level above, its state, its questions, its children."""
+    """One level of a running topology. Never changed once made; not frozen because each step makes two."""
 
     place: str
     visit: int

@@ -194,8 +194,8 @@ def _left(above: State, name: str, state: Any) -> State:
     members: Any = above["members"]
     inside = {key: state[key] for key in ("below", "again") if key in state}
     after = with_below(above, inside, name)
-    visits = with_visit(above, name, count(above, name) + 1, again=True)
-    return {**after, **visits, "members": {**members, name: _talk.counted(state)}}
+    counter, visits = with_visit(above, name, count(above, name) + 1, again=True)
+    return {**after, counter: visits, "members": {**members, name: _talk.counted(state)}}
 
 
 def _taken_over(source: str, call: Any) -> str:
