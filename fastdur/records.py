@@ -355,9 +355,10 @@ class RunResult(Said):
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
     `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` holds every row, ascending, where
-    the result was read with `result()`; it is empty on what `execute` and `resume` return. Reading `output` or
-    `final_state` raises `NotStorable` where it holds a class that is not registered in this process; the rest can be
-    read without.
+    the result was read with `result()`; it is empty on what `execute` and `resume` return. What agents have said and
+    spent, finished or at work, is read from `frames`, the newest of the run: `messages`, `tool_calls`, `tokens`.
+    Reading `output` or `final_state` raises `NotStorable` where it holds a class that is not registered in this
+    process; the rest can be read without.
     """
 
     execution_id: str

@@ -16,7 +16,7 @@ from fastdur._steps import Became, Mark, Push, Return, spends
 from fastdur._visits import count, with_visit
 from fastdur.agent import Agent
 from fastdur.errors import AgentLimitError, GraphError
-from fastdur.tools import Handoff
+from fastdur.tools import Handoff, checked_tool_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -212,6 +212,7 @@ def _named(agents: Iterable[Agent], who: str) -> dict[str, Agent]:
         if not isinstance(agent, Agent):
             message = f"{who} is made of agents, and {agent!r} is none; make it a RunnerTool of one"
             raise GraphError(message)
+        checked_tool_name(f"handoff_to_{agent.name}")  # it stands in addresses, and may have to be handed over to
         if agent.name in found:
             message = f"{who} has two agents called {agent.name!r}; give one of them another name"
             raise GraphError(message)

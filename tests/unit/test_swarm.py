@@ -332,6 +332,7 @@ def test_the_time_of_an_agent_and_of_the_swarm_are_counted_apart(store, go, monk
         (lambda a, b: Swarm("s", [a, b], max_turns=0), "max_turns of swarm 's' is 0"),
         (lambda a, b: Swarm("s", [a, b], max_seconds=-1), "max_seconds of swarm 's' is -1"),
         (lambda a, b: Swarm("s", [a, Agent("b c", a.model)]), "handoff_to_b c"),
+        (lambda a, b: Swarm("s", [Agent("a/b", a.model)]), "handoff_to_a/b"),
     ],
 )
 def test_a_swarm_that_cannot_be_is_refused_when_it_is_made(make, said):
