@@ -97,7 +97,7 @@ def test_a_broken_twin_is_found_and_the_promise_it_breaks_is_named(scenario, twi
     [
         (research_team, research_team.broken_no_idempotent, "FD07", "*tool *buy_report"),
         (research_team, research_team.broken_shelf, "FD09", "*tool *read_source*"),
-        (support_swarm, support_swarm.broken_no_key, "FD07", "*effect *"),
+        (support_swarm, support_swarm.broken_no_key, "FD07", "*effect refund*"),
         (report, report.broken_counter, "FD09", "*turn:1"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
