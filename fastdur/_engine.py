@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
+from fastdur._functions import short_name
 from fastdur._held import Held, Unstored, became_row, mark_row, node_row, question_row, returned
 from fastdur._reentry import (
     Entry,
@@ -381,7 +382,7 @@ def _fail(root: Machine, execution_id: str, trail: Trail, step: Going, failed: F
     leaf = trail[-1]
     frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).failed(leaf.state, step)))
     where = address(trail, step.node)
-    extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}
+    extra: dict[str, Frozen] = {"error": failed.text, "error_type": short_name(type(failed.error)), "node": where}
     row = Row("run_end", -1, "run_end", "failed", frame, agent_path(root, trail, step.node), extra)
     yield from Append(row, "failed", clear_failed=path(trail, step.node, step.visit))
     return Ended(stored_result(execution_id, "failed", frame, error=failed.text), failed.error)

@@ -6,11 +6,14 @@ import os
 import re
 import sqlite3
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import known
 from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
+
+if TYPE_CHECKING:
+    from fastdur.checkpointers._patience import Session
 
 APPLICATION_ID: Final = 0x66647572
 """`PRAGMA application_id` of a fastdur store: "fdur"."""
@@ -192,3 +195,26 @@ def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:
             "another path."
         )
     return StoreUnavailable(f"The store {path} did not take this ({name}: {error}). Nothing was written.")
+
+
+def shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
+
+
+def tidy(driver: sqlite3.Connection) -> None:
+    """Drop what a connection keeps for itself: temporary tables, views and triggers."""
+    for kind, name in driver.execute(_TEMPORARY).fetchall():
+        quoted = name.replace('"', '""')
+        driver.execute(f'DROP {kind} IF EXISTS temp."{quoted}"')
+
+
+_SHORTEN_BY: Final = 200
+
+# Triggers before what they are on.
+_TEMPORARY: Final = """SELECT type, name FROM sqlite_temp_master
+    WHERE type IN ('table', 'trigger', 'view')
+    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'table', rowid"""
