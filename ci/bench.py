@@ -378,6 +378,8 @@ def agents(bench: Bench) -> Iterator[Figure]:
     yield Figure("agent: last tenth of 1,000 turns against first", median(talk.tenths for _, talk in found), "x", 1.5)
     said = bench_agents.TURNS * bench_agents.SIZE
     yield Figure("agent: bytes stored against bytes said", median(talk.stored for _, talk in found) / said, "x", 4)
+    resumes = [_resume_against_reading(talk.location, talk.execution_id) for _, talk in found]
+    yield Figure("agent: reading the newest row of 1,000 turns, against its bytes", median(resumes), "x", 3)
 
 
 def lives(bench: Bench) -> Iterator[Figure]:

@@ -16,11 +16,13 @@ SIZE = 1000
 
 
 class Talk(NamedTuple):
-    """A run: its seconds, the last tenth of its turns against the first, the bytes of its rows."""
+    """A run: its seconds, the last tenth of its turns against the first, the bytes of its rows, and where it is."""
 
     seconds: float
     tenths: float
     stored: int
+    location: str
+    execution_id: str
 
 
 def talk(store: SQLiteCheckpointer) -> Talk:
@@ -36,11 +38,12 @@ def talk(store: SQLiteCheckpointer) -> Talk:
         number = len(messages) // 2
         return ToolCall(f"call_{number}", "look", {"number": number}) if number < TURNS else "done"
 
-    Agent("talk", FunctionModel(say), [look], max_turns=TURNS + 1, checkpointer=store).run("hi")
+    run = Agent("talk", FunctionModel(say), [look], max_turns=TURNS + 1, checkpointer=store).run("hi").execution_id
     tenth = TURNS // 10
     location = store.location
     store.close()
     connection = sqlite3.connect(location)
     (stored,) = connection.execute("SELECT sum(length(body) + coalesce(length(extra), 0)) FROM checkpoints").fetchone()
     connection.close()
-    return Talk(marks[-1] - marks[0], (marks[-1] - marks[-1 - tenth]) / (marks[tenth] - marks[0]), int(stored))
+    tenths = (marks[-1] - marks[-1 - tenth]) / (marks[tenth] - marks[0])
+    return Talk(marks[-1] - marks[0], tenths, int(stored), location, run)

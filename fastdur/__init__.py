@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from fastdur.llm.client import LLMClient, LLMRequest, LLMResponse, ToolSpec
     from fastdur.llm.messages import Message, ToolCall, Usage
     from fastdur.llm.testing import FunctionModel, TestModel
+    from fastdur.supervisor import Supervisor, Worker
+    from fastdur.swarm import Swarm
     from fastdur.tools import FunctionTool, RunnerTool, tool
 
 __version__ = "0.1.0"
@@ -170,12 +172,15 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "StoreUnavailable",
+    "Supervisor",
+    "Swarm",
     "TestModel",
     "ToolCall",
     "ToolSpec",
     "UnknownEffect",
     "UnknownInterrupt",
     "Usage",
+    "Worker",
     "acancel",
     "adecide",
     "adelete_execution",
@@ -216,10 +221,13 @@ _LAZY = {
     "Message": "llm.messages",
     "PostgresCheckpointer": "checkpointers.postgres",
     "RunnerTool": "tools",
+    "Supervisor": "supervisor",
+    "Swarm": "swarm",
     "TestModel": "llm.testing",
     "ToolCall": "llm.messages",
     "ToolSpec": "llm.client",
     "Usage": "llm.messages",
+    "Worker": "supervisor",
     "tool": "tools",
 }
 """What is loaded at first use, because a chain does not need it, and where it is."""

@@ -6,7 +6,7 @@ They run as user code does, invoked by a driver; what they return is plain data 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze
 from fastdur._functions import chained
@@ -14,8 +14,8 @@ from fastdur._schema import misfit
 from fastdur.errors import AgentOutputError, NodeResultError
 from fastdur.idempotent import idempotent
 from fastdur.llm.client import LLMRequest, LLMResponse
-from fastdur.llm.messages import Conversation, Message, ToolCall, frozen_message, message_of, prompt_of
-from fastdur.tools import RunnerTool
+from fastdur.llm.messages import Conversation, Message, ToolCall, answered, frozen_message, message_of, prompt_of
+from fastdur.tools import Handoff, RunnerTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from fastdur.tools import AnyTool
 
 
-def question(agent: Agent, data: Any, turn: int, asks: int) -> Callable[[Any], Any]:
+def question(agent: Agent, data: Any, turn: int, asks: int, *, edited: bool) -> Callable[[Any], Any]:
     """Ask the model with the history in `data`; the answer is data for the machine, see `_digest`.
+
+    What was said before the run, and what was `edited` since, may be cut anywhere, and is mended.
 
     With `replay_model` it is recorded under the turn and the number of times that its answer was thrown away.
     """
@@ -42,7 +44,10 @@ def question(agent: Agent, data: Any, turn: int, asks: int) -> Callable[[Any], A
 
     def request() -> LLMRequest:
         system = [Message("system", agent.system_prompt)] if agent.system_prompt else []
-        before = [*system, *map(message_of, data.get("history", ())), prompt_of(data["input"])]
+        before = [*system, *answered(map(message_of, data.get("history", ()))), prompt_of(data["input"])]
+        if edited:
+            mended = [*before, *answered(map(message_of, data["messages"]))]
+            return LLMRequest(mended, agent.specs, agent.output_schema, turn)
         return LLMRequest(Conversation(before, data["messages"]), agent.specs, agent.output_schema, turn)
 
     def asked(_: Any) -> Any:
@@ -61,11 +66,16 @@ def _digest(tools: Mapping[str, AnyTool], who: str, turn: int, response: Any) ->
             f"The model of agent {who!r} returned {type(response).__qualname__}; complete() returns an LLMResponse"
         )
         raise NodeResultError(message)
-    calls = _with_ids(response.tool_calls, turn)
+    calls = [(call, _checked(tools, call)) for call in _with_ids(response.tool_calls, turn)]
+    # A handoff is taken when every other call of its turn is answered, and there is one at most.
+    handoffs = [checked for _, checked in calls if "to" in checked]
+    for late in handoffs[1:]:
+        late["error"] = f"The conversation goes to {handoffs[0]['to']} already. Nobody else was called."
+    calls.sort(key=lambda each: "to" in each[1] and "error" not in each[1])
     return {
-        "message": frozen_message(Message("assistant", response.content, calls)),
+        "message": frozen_message(Message("assistant", response.content, tuple(call for call, _ in calls))),
         "usage": [response.usage.prompt_tokens, response.usage.completion_tokens],
-        "calls": [_checked(tools, call) for call in calls],
+        "calls": [checked for _, checked in calls],
     }
 
 
@@ -90,6 +100,8 @@ def _checked(tools: Mapping[str, AnyTool], call: ToolCall) -> dict[str, Frozen]:
     wrong = tool.problem(call.arguments)
     if wrong is not None:
         return {**known, "error": f"The arguments do not fit: {wrong}. Nothing was called."}
+    if isinstance(tool, Handoff):
+        return {**known, "to": tool.to}
     return {**known, "data": freeze(tool.taken(call.arguments), "arguments")} if isinstance(tool, RunnerTool) else known
 
 
@@ -110,12 +122,3 @@ def check(kind: Typed | None, who: str, answer: Message, left: int) -> Callable[
         return {"again": f"This does not fit what is asked for: {wrong}. Answer again, with JSON that fits the schema."}
 
     return checked
-
-
-def refuse(error: Exception) -> Callable[[Any], NoReturn]:
-    """A call that raises `error`: how a machine, which raises nothing itself, fails a run."""
-
-    def refused(_: Any) -> NoReturn:
-        raise error
-
-    return refused

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._changed import check_graph
 from fastdur._effects import History, Look, Row
-from fastdur._engine import modified, walk
-from fastdur._reentry import latest_forkable, without_questions
+from fastdur._engine import walk
+from fastdur._reentry import changed_state, latest_forkable, modified, without_questions
 from fastdur._run_effects import Fork, OneRow
 from fastdur._steps import agent_path
 from fastdur.errors import CheckpointNotFound, ForkRefused, RunNotFound
@@ -69,8 +69,7 @@ def fork(root: Machine, branch: Branch) -> Steps:
 def _patched(frame: Frame, branch: Branch) -> Frame:
     """The frames with `input` in the run's own state, and `modified` in that which the next step sees."""
     if branch.input:
-        data: Any = frame.state["data"]
-        frame = replace(frame, state={**frame.state, "data": {**data, **branch.input}})
+        frame = replace(frame, state=changed_state(frame.state, branch.input))
     return modified(frame, branch.modified or {})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from threading import get_ident
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
@@ -155,7 +156,10 @@ class Lifetime:
         if stored is not None:
             return stored(self, effect)
         if isinstance(effect, Invoke):
-            return Invocation(self, effect).run()
+            began = monotonic()
+            outcome = Invocation(self, effect).run()
+            outcome.seconds = monotonic() - began
+            return outcome
         if isinstance(effect, RunEffect):
             return run_body(effect)
         if isinstance(effect, Transact):
@@ -176,7 +180,10 @@ class Lifetime:
 
     async def _ado(self, effect: Effect[Any]) -> Any:
         if isinstance(effect, Invoke):
-            return await Invocation(self, effect).arun()
+            began = monotonic()
+            outcome = await Invocation(self, effect).arun()
+            outcome.seconds = monotonic() - began
+            return outcome
         if isinstance(effect, RunEffect):
             return await arun_body(effect)
         if isinstance(effect, AwaitEffect):

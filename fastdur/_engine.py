@@ -14,29 +14,32 @@ from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
 from fastdur._functions import short_name
-from fastdur._held import Held, Unstored, mark_row, node_row, question_row, returned
+from fastdur._held import Held, Unstored, became_row, mark_row, node_row, question_row, returned
 from fastdur._reentry import (
     Entry,
     Request,
     answered_before,
     asked_in,
     decide,
+    modified,
     status_of,
     stored_path,
     with_answer,
 )
 from fastdur._steps import (
     Asked,
+    Become,
     Call,
     Done,
     Failed,
-    Mark,
     Push,
     Return,
     address,
     agent_path,
     asked_node,
+    clocked,
     due_trail,
+    limited,
     machine_at,
     open_questions,
     path,
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
-    from fastdur._steps import Machine, State, Step, Trail
+    from fastdur._steps import Going, Machine, State, Step, Trail
     from fastdur.records import Checkpoint, Execution, Question, Resume
     from fastdur.scope import Parent
 
@@ -249,19 +252,6 @@ def _resumed_row(root: Machine, frame: Frame, request: Request) -> Row:
     return Row(node, -1, "resumed", "resumed", frame, whose, extra)
 
 
-def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
-    """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
-    trail = due_trail(frame)
-    if not changes or trail is None:
-        return frame
-    state = trail[-1].state
-    data: Any = state["data"]
-    # Touched, so that what was changed inside a nested machine reaches the one above when it returns.
-    touched: Any = state.get("touched", [])
-    touched = [*touched, *(key for key in changes if key not in touched)]
-    return with_leaf(trail, replace(trail[-1], state={**state, "data": {**data, **changes}, "touched": touched}))
-
-
 # -- the walk ----------------------------------------------------------------------------------------------------------
 
 
@@ -292,7 +282,7 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
             held = returned(root, trail)
             frame = held.row.frames
         else:
-            held = mark_row(root, trail, step)
+            held = became_row(root, trail, step) if isinstance(step, Become) else mark_row(root, trail, step)
             frame = held.row.frames
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
@@ -321,6 +311,7 @@ def _called(
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
     outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
+    trail = clocked(root, trail, outcome.seconds)
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)
         return held.row.frames, held
@@ -352,7 +343,7 @@ def due_step(root: Machine, frame: Frame) -> tuple[Trail, Step] | tuple[None, No
     trail = due_trail(frame)
     if trail is None:
         return None, None
-    return trail, machine_at(root, trail).next(trail[-1].state)
+    return trail, limited(root, trail, machine_at(root, trail).next(trail[-1].state))
 
 
 def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done | Failed) -> Frame:
@@ -369,11 +360,13 @@ def _unstored(root: Machine, execution_id: str, held: Held, error: NotStorable) 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
     """Invoke a call, and again after an exception of the user's own, as often as its `retry` allows."""
-    for attempt in range(step.retry):
-        outcome = yield from _attempt(step, trail, attempt)
-        if not isinstance(outcome, Failed) or not outcome.retryable:
+    number, seconds = 0, 0.0
+    while True:
+        outcome = yield from _attempt(step, trail, number)
+        seconds = outcome.seconds = seconds + outcome.seconds
+        if number == step.retry or not isinstance(outcome, Failed) or not outcome.retryable:
             return outcome
-    return (yield from _attempt(step, trail, step.retry))
+        number += 1
 
 
 def _attempt(step: Call, trail: Trail, number: int) -> Invoke:
@@ -385,7 +378,7 @@ def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str
     return Ended(stored_result(execution_id, "completed", frame))
 
 
-def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push | Mark, failed: Failed) -> Steps:
+def _fail(root: Machine, execution_id: str, trail: Trail, step: Going, failed: Failed) -> Steps:
     leaf = trail[-1]
     frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).failed(leaf.state, step)))
     where = address(trail, step.node)

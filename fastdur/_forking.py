@@ -41,6 +41,10 @@ class Forking(ABC):
         """A result as this runner hands it out."""
         return result
 
+    def _begun_by(self, input: Any) -> Any:
+        """What `input` stands for: the first state, but for runners that are given something else."""
+        return input
+
     @abstractmethod
     def _branching(self, branch: Branch) -> Steps: ...
 
@@ -49,7 +53,7 @@ class Forking(ABC):
         execution_id: str,
         checkpoint_id: str | None = None,
         *,
-        input: Mapping[str, Any] | None = None,
+        input: Mapping[str, Any] | str | None = None,
         modified_state: Mapping[str, Any] | None = None,
         effects: Literal["live", "recorded"] = "live",
         new_execution_id: str | None = None,
@@ -74,7 +78,7 @@ class Forking(ABC):
             checked_id(execution_id),
             os.urandom(16).hex() if new_execution_id is None else checked_id(new_execution_id),
             checkpoint_id,
-            checked_changes(input, "input"),
+            checked_changes(self._begun_by(input), "input"),
             checked_changes(modified_state, "modified_state"),
             effects == "recorded",
             accept_graph,
@@ -87,10 +91,10 @@ class Forking(ABC):
 
         The branch inherits the state of that row and the way decided so far; questions are asked again, answered or
         not, and nothing after a gate runs without an answer. The source is only read. `checkpoint_id` names the row, by
-        default the newest that is no end marker. `input` is merged into the state of the run itself, `modified_state`
-        into the state that the next step sees. With `effects="live"` the branch has no records and does its effects
-        anew; with `"recorded"` it begins with those that its source has finished, and a call without a record raises
-        `EffectForbidden` and does not run.
+        default the newest that is no end marker. `input`, for an agent or a team a text, is merged into the state of
+        the run itself, `modified_state` into the state that the next step sees. With `effects="live"` the branch has no
+        records and does its effects anew; with `"recorded"` it begins with those that its source has finished, and a
+        call without a record raises `EffectForbidden` and does not run.
 
         Head, first row and records are one transaction; then the branch is a run like any other, under
         `new_execution_id` or an id of its own, and can be resumed, forked and deleted. Raises `RunNotFound`,

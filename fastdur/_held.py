@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from fastdur._effects import Row
 from fastdur._steps import Push, address, agent_path, machine_at, with_leaf, without_leaf
+from fastdur.records import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fastdur._codec import Frozen
-    from fastdur._steps import Asked, Call, Machine, Mark, Trail
-    from fastdur.records import Frame, Question
+    from fastdur._steps import Asked, Become, Call, Going, Machine, Mark, Trail
+    from fastdur.records import Question
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +23,7 @@ class Held:
 
     row: Row
     trail: Trail
-    step: Call | Push | Mark
+    step: Going
     asked: Question | None = None
 
 
@@ -60,9 +61,22 @@ def _paused(machine: Machine, frame: Frame, trail: Trail) -> Frame:
 def mark_row(root: Machine, trail: Trail, step: Mark) -> Held:
     """The row that is stored before a call."""
     leaf = trail[-1]
-    frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).apply(leaf.state, step, None)))
+    state = machine_at(root, trail).apply(leaf.state, step, None)
+    frame = with_leaf(trail, Frame(leaf.place, leaf.visit, state, leaf.questions, leaf.children))
     whose = agent_path(root, trail, step.node)
     row = Row(address(trail, step.node), step.index, step.step_type, "completed", frame, whose, step.extra)
+    return Held(row, trail, step)
+
+
+def became_row(root: Machine, trail: Trail, step: Become) -> Held:
+    """The row of a frame that goes on as another machine of the one above."""
+    above, leaf = trail[:-1], trail[-1]
+    became = step.into(above[-1].state, leaf.state)
+    child = Frame(became.place, became.visit, became.state)
+    siblings = tuple(child if each is leaf else each for each in above[-1].children)
+    frame = with_leaf(above, replace(above[-1], state=became.above, children=siblings))
+    mark, whose = became.mark, agent_path(root, trail)
+    row = Row(address(above, mark.node), mark.index, mark.step_type, "completed", frame, whose, mark.extra)
     return Held(row, trail, step)
 
 
@@ -84,7 +98,8 @@ class Unstored:
         self.first, self.notes = None, {}
         if first is None:
             return held
-        return replace(held, row=replace(held.row, extra={**notes, **held.row.extra}), trail=first[0], step=first[1])
+        row = replace(held.row, extra={**notes, **held.row.extra}) if notes else held.row
+        return Held(row, *first, held.asked)
 
 
 def returned(root: Machine, trail: Trail) -> Held:

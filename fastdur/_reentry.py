@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur._delta import diff
 from fastdur._sealed import Sealed
-from fastdur._steps import asked_node, due_trail, is_due, kind_of, open_questions, part_of, trails, without_visits
+from fastdur._steps import (
+    asked_node,
+    due_trail,
+    is_due,
+    kind_of,
+    open_questions,
+    part_of,
+    trails,
+    with_leaf,
+    without_visits,
+)
 from fastdur._visits import count
 from fastdur.errors import (
     AlreadyResumed,
@@ -35,11 +45,11 @@ from fastdur.errors import (
 from fastdur.records import Frame, PendingInterrupt, Resume, frozen_answer, stored_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fastdur._codec import Frozen
     from fastdur._effects import Reading
-    from fastdur._steps import Trail
+    from fastdur._steps import State, Trail
     from fastdur.records import Checkpoint, Execution, Question, Status
 
 
@@ -227,6 +237,26 @@ def without_open_questions(frame: Frame) -> Frame:
 def without_questions(frame: Frame) -> Frame:
     """The tree with every question taken out, answered or not: whatever a step asks, it asks again."""
     return replace(frame, questions=(), children=tuple(map(without_questions, frame.children)))
+
+
+def modified(frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
+    """The tree with `changes` merged into the state that the next step sees: the innermost due frame's."""
+    trail = due_trail(frame)
+    if not changes or trail is None:
+        return frame
+    return with_leaf(trail, replace(trail[-1], state=changed_state(trail[-1].state, changes)))
+
+
+def changed_state(state: State, changes: Mapping[str, Frozen]) -> State:
+    """A state with `changes` in it, from outside.
+
+    Touched, so that what was changed inside a nested machine reaches the one above when it returns, and so that an
+    agent knows that its conversation may have been cut.
+    """
+    data: Any = state["data"]
+    touched: Any = state.get("touched", [])
+    touched = [*touched, *(key for key in changes if key not in touched)]
+    return {**state, "data": {**data, **changes}, "touched": touched}
 
 
 def latest_forkable(rows: Sequence[Checkpoint]) -> Checkpoint | None:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from fastdur._branching import Branch
     from fastdur._codec import Frozen
     from fastdur._engine import Ended, Steps
-    from fastdur._steps import Call, Machine, Mark, Outcome, Push, State, Step
+    from fastdur._steps import Going, Machine, Outcome, State, Step
     from fastdur._unknown import Outcome as Settled
     from fastdur.checkpointers.protocol import Checkpointer
-    from fastdur.records import Execution, Resume, RunResult, UnknownEffect
+    from fastdur.records import Execution, Frame, Resume, RunResult, UnknownEffect
 
 MAX_ATTEMPTS = 3
 
@@ -40,6 +40,8 @@ class Runner(Forking):
     """A topology with a name and a store. Subclasses say what is due; everything about durability is here."""
 
     kind: str
+    max_seconds: float | None = None
+    """How long the calls of a run may take together; None if nobody counts."""
     async_start = "aexecute"
     """The name of the call that starts a run on an event loop."""
 
@@ -80,7 +82,7 @@ class Runner(Forking):
         """What is due."""
 
     @abstractmethod
-    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+    def apply(self, state: State, step: Going, outcome: Outcome) -> State:
         """The state after a step was answered."""
 
     @abstractmethod
@@ -95,9 +97,13 @@ class Runner(Forking):
         """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
         return state
 
-    def failed(self, state: State, step: Call | Push | Mark) -> State:  # noqa: ARG002 - of the protocol
+    def failed(self, state: State, step: Going) -> State:  # noqa: ARG002 - of the protocol
         """The state that a run goes on from after a failure: the one it failed in, but for a topology with a rule."""
         return state
+
+    def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:  # noqa: ARG002 - of the protocol
+        """The limit that a step would break: none, but for topologies that have limits."""
+        return None
 
     def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
         """What in a state does not fit beside what `graph` and `addresses` say: nothing, but for some topologies."""

@@ -80,6 +80,15 @@ class Typed:
         """The same as plain JSON, which any store keeps. Raises like `read`."""
         return self._adapter.dump_python(self.read(text), mode="json")
 
+    def told(self, value: Any, where: str) -> str:
+        """A value of the type as a model reads it: a text, or JSON. Raises `NodeResultError` where it is none."""
+        refuse_bytes(value, where)
+        wrong = misfit(self._adapter.validate_python, value)
+        if wrong is not None:
+            message = f"{where} returned what does not fit its output_type: {wrong}"
+            raise NodeResultError(message)
+        return text_of(self._adapter.dump_python(self._adapter.validate_python(value), mode="json"), where)
+
 
 def misfit(check: Callable[[Any], object], value: Any) -> str | None:
     """What `check` says does not fit, as a model can be told; None where all does. Raises what else it raises."""
@@ -99,14 +108,19 @@ def text_of(value: Any, where: str) -> str:
 
     if isinstance(value, str):
         return value
-    if _holds_bytes(value):
-        message = f"{where} returned bytes, which no model can read; return a text, or store them and return their name"
-        raise NodeResultError(message)
+    refuse_bytes(value, where)
     try:
         return to_json(value).decode()
     except PydanticSerializationError as error:
         message = f"{where} returned {type(value).__qualname__}, which has no JSON form; return a text or plain JSON"
         raise NodeResultError(message) from error
+
+
+def refuse_bytes(value: Any, where: str) -> None:
+    """Raise `NodeResultError` where there are bytes in what a tool returned."""
+    if _holds_bytes(value):
+        message = f"{where} returned bytes, which no model can read; return a text, or store them and return their name"
+        raise NodeResultError(message)
 
 
 def documented(text: str) -> tuple[str, dict[str, str]]:

@@ -7,7 +7,7 @@ reads no clock; the functions in a `Call` are the user's and are invoked by a dr
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,11 +62,34 @@ class Push:
 
 
 @dataclass(slots=True, eq=False)
+class Become:
+    """This frame goes on as another machine of the one above: a handoff. `into(state above, state here)` says how."""
+
+    node: str
+    visit: int
+    index: int
+    into: Callable[[State, State], Became]
+
+
+@dataclass(slots=True, eq=False)
+class Became:
+    """What comes of a `Become`: the state above, the row of it there, and what the frame is from now on."""
+
+    above: State
+    mark: Mark
+    place: str
+    visit: int
+    state: State
+
+
+@dataclass(slots=True, eq=False)
 class Return:
     """This frame has nothing left to do."""
 
 
-Step = Call | Push | Mark | Return
+Step = Call | Push | Mark | Become | Return
+Going = Call | Push | Mark | Become
+"""A step that is at a node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +102,8 @@ class Done:
     notes: Mapping[str, Frozen] = field(default_factory=dict[str, "Frozen"])
     again: bool = False
     """Whether a lifetime that was lost may have made this call before."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +113,7 @@ class Failed:
     error: BaseException
     text: str
     retryable: bool
+    seconds: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +121,7 @@ class Asked:
     """A call that paused with a question."""
 
     question: Question
+    seconds: float = 0.0
 
 
 Outcome = Done | Failed | State | None
@@ -122,7 +149,7 @@ class Machine(Protocol):
         """What is due."""
         ...
 
-    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+    def apply(self, state: State, step: Going, outcome: Outcome) -> State:
         """The state after `step` was answered."""
         ...
 
@@ -130,8 +157,17 @@ class Machine(Protocol):
         """The state after a call of this frame, or of one below it, has asked a question."""
         ...
 
-    def failed(self, state: State, step: Call | Push | Mark) -> State:
+    def failed(self, state: State, step: Going) -> State:
         """The state that a run goes on from after it has failed at `step`."""
+        ...
+
+    @property
+    def max_seconds(self) -> float | None:
+        """How long the calls of this machine, and of those below it, may take together; None if nobody counts."""
+        ...
+
+    def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:
+        """The limit that `step` would break, which is this frame's own where it is `here`, else one below it."""
         ...
 
     def misfits(self, state: State) -> list[str]:
@@ -149,6 +185,26 @@ class Machine(Protocol):
     def addresses(self, state: State) -> list[str]:
         """The nodes that this state will enter by name."""
         ...
+
+
+def refuse(error: Exception) -> Callable[[Any], NoReturn]:
+    """A call that raises `error`: how a machine, which raises nothing itself, fails a run."""
+
+    def refused(_: Any) -> NoReturn:
+        raise error
+
+    return refused
+
+
+def spends(step: Going) -> str | None:
+    """What limits count: another question to a model is a `turn`, else a `tool` or a `handoff`."""
+    if isinstance(step, Become):
+        return "handoff"
+    if isinstance(step, Mark):
+        if step.step_type == "tool_call":
+            return "tool"
+        return None if "answer" in step.extra else "turn"
+    return "turn" if isinstance(step, Call) and step.kind == "model" else None
 
 
 # -- the tree of frames ------------------------------------------------------------------------------------------------
@@ -231,6 +287,44 @@ def kind_of(node: str) -> str:
 def part_of(node: str) -> str:
     """What a node adds to the agent path: `/tool:charge` for `turn:2/tool:charge`, nothing for a node of one part."""
     return f"/{kind_of(node)}" if "/" in node else ""
+
+
+def limited(root: Machine, trail: Trail, step: Step) -> Step:
+    """The step, or in its place a call that fails the run, where it would break a limit of a machine on its way."""
+    if isinstance(step, Return) or spends(step) is None:
+        return step
+    machine, last = root, len(trail) - 1
+    for depth, frame in enumerate(trail):
+        machine = machine.child(frame.place) if depth else machine
+        error = machine.over(frame, step, here=depth == last)
+        if error is not None:
+            return Call("model", step.node, step.visit, step.index, refuse(error), {})
+    return step
+
+
+def clocked(root: Machine, trail: Trail, seconds: float) -> Trail:
+    """The trail after a call that took so long, in the state of each frame whose machine has a limit of time."""
+    machine = root
+    for depth in range(len(trail)):
+        machine = machine.child(trail[depth].place) if depth else machine
+        if machine.max_seconds is not None:
+            frame, spent = trail[depth], trail[depth].state.get("seconds", 0.0)
+            assert isinstance(spent, float), spent
+            counted = replace(frame, state={**frame.state, "seconds": round(spent + seconds, 6)})
+            trail = _with_frame(trail, depth, counted)
+    return trail
+
+
+def _with_frame(trail: Trail, depth: int, frame: Frame) -> Trail:
+    """The trail with another frame at one depth, and the frames above it accordingly."""
+    found = [*trail]
+    while True:
+        was, found[depth] = found[depth], frame
+        if depth == 0:
+            return tuple(found)
+        depth -= 1
+        above = found[depth]
+        frame = replace(above, children=tuple(frame if child is was else child for child in above.children))
 
 
 def machine_at(root: Machine, trail: Trail) -> Machine:

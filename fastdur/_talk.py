@@ -1,8 +1,9 @@
 """The state of an agent, from one answer to the next. Pure: dicts of stored values in, dicts out.
 
 `step` says what is due: `turn` and `ask` (the row, then the question to the model), `tool` and `call` (the row, then
-the first of `calls`), `answer` and `check` (the row of the final answer, then its check), `end`. In `data` is what
-users see: `input`, `history`, `messages`, `usage`, at the end `output`. `again` holds what only a repetition leaves.
+the first of `calls`), `handoff` (that call, the last of its turn), `answer` and `check` (the row of the final answer,
+then its check), `end`. In `data` is what users see: `input`, `history`, `messages`, `usage`, at the end `output`.
+`again` holds what only a repetition leaves.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ SKIPPED = "This call was not made, because another call of the same turn had to 
 
 def begun(data: Talk) -> Talk:
     """The state that an agent begins with. Without a key `input` the whole of `data` is its input."""
-    given = {"input": data["input"], "history": data.get("history", [])} if "input" in data else {"input": data}
     return {
-        "data": {"history": [], **given, "messages": [], "usage": [0, 0]},
+        "data": {**opened(data), "messages": [], "usage": [0, 0]},
         "turn": 0,
         "step": "turn",
         "out": "output",
     }
+
+
+def opened(data: Talk) -> Talk:
+    """What a conversation begins with. Without a key `input` the whole of `data` is its input."""
+    given = {"input": data["input"], "history": data.get("history", [])} if "input" in data else {"input": data}
+    return {"history": [], **given}
 
 
 def waiting(state: Talk) -> list[Any]:
@@ -57,13 +63,34 @@ def replied(state: Talk, answer: Talk, *, again: bool) -> Talk:
     if again:
         after["again"] = {**state.get("again", {}), "wasted": wasted(state) + sum(used)}
     if not answer["calls"]:
-        return {**after, "answer": answer["message"], "step": "answer"}
+        return {**after, "answer": answer["message"], "cost": used, "step": "answer"}
     return _onwards({**_said(after, answer["message"]), "calls": _placed(answer["calls"], state["turn"])})
 
 
 def wasted(state: Talk) -> int:
     """The tokens that were spent on questions that may have been answered before."""
     return int(state.get("again", {}).get("wasted", 0))
+
+
+def handed(state: Talk, text: str, before: Talk) -> Talk:
+    """The state of an agent that takes a conversation over; `before` is what it has counted when it spoke last.
+
+    The handoff, which is the call at work, is answered by `text`.
+    """
+    after = _said(state, _reply(state["calls"][0], "ok", text))
+    after = _without(after, "calls", "asked", *OWN)
+    counted = {key: part for key, part in before.items() if key != "usage"}
+    data = {**after["data"], "usage": before["usage"]}
+    return {**after, "turn": 0, **counted, "data": data, "step": "turn", "handoffs": state.get("handoffs", 0) + 1}
+
+
+OWN = ("turn", "seconds", "reasks", "below")
+
+
+def counted(state: Talk) -> Talk:
+    """What is counted for an agent alone: its turns with the one under way, tokens, seconds and re-asks."""
+    found: Talk = {key: state[key] for key in ("seconds", "reasks") if key in state}
+    return {"turn": state["turn"] + 1, **found, "usage": state["data"]["usage"]}
 
 
 def told(state: Talk, status: CallStatus, text: str) -> Talk:
@@ -77,21 +104,24 @@ def checked(state: Talk, verdict: Talk) -> Talk:
     if "value" in verdict:
         return ended(state, verdict["value"])
     mend = frozen_message(Message("user", verdict["again"]))
-    after = _without(_said(state, state["answer"], mend), "answer")
+    after = _without(_said(state, state["answer"], mend), "answer", "cost")
     return {**after, "turn": state["turn"] + 1, "step": "turn", "reasks": state.get("reasks", 0) + 1}
 
 
 def ended(state: Talk, value: Any) -> Talk:
     """The answer is the output of the run."""
-    after = _without(_said(state, state["answer"]), "answer")
+    after = _without(_said(state, state["answer"]), "answer", "cost")
     data = {**after["data"], "output": value}
     return {**after, "data": data, "step": "end", "touched": ["output"], "gives": "output"}
 
 
 def unanswered(state: Talk) -> Talk:
-    """The answer is thrown away; the model is asked again in the same turn."""
-    again = {**state.get("again", {}), "asks": asks(state) + 1}
-    return {**_without(state, "answer"), "step": "ask", "again": again}
+    """The answer is thrown away, and what it cost is wasted; the model is asked again in the same turn."""
+    cost = state.get("cost", [0, 0])
+    usage = [spent - lost for spent, lost in zip(state["data"]["usage"], cost, strict=True)]
+    again = {**state.get("again", {}), "asks": asks(state) + 1, "wasted": wasted(state) + sum(cost)}
+    data = {**state["data"], "usage": usage}
+    return {**_without(state, "answer", "cost"), "data": data, "step": "ask", "again": again}
 
 
 def output_text(state: Any) -> str:
@@ -103,12 +133,12 @@ def output_text(state: Any) -> str:
 def _onwards(state: Talk) -> Talk:
     """To the next call that can be made, past those that cannot; after the last to the next turn."""
     calls = state["calls"]
-    while calls and ("error" in calls[0] or state.get("asked")):
+    while calls and ("error" in calls[0] or (state.get("asked") and "to" not in calls[0])):
         call, *calls = calls
         wrong = call.get("error")
         state = _said(state, _reply(call, "error", wrong) if wrong else _reply(call, "skipped", SKIPPED))
     if calls:
-        return {**state, "calls": calls, "step": "tool"}
+        return {**state, "calls": calls, "step": "handoff" if "to" in calls[0] else "tool"}
     return {**_without(state, "calls", "asked"), "turn": state["turn"] + 1, "step": "turn"}
 
 
@@ -117,7 +147,7 @@ def _placed(calls: list[Talk], turn: int) -> list[Talk]:
     seen: dict[str, int] = {}
     found: list[Talk] = []
     for call in calls:
-        if "error" not in call:
+        if "error" not in call and "to" not in call:
             number = seen[call["name"]] = seen.get(call["name"], 0) + 1
             place = f"turn:{turn}/tool:{call['name']}" + (f"#{number}" if number > 1 else "")
             found.append({**call, "place": place})

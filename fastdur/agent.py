@@ -5,42 +5,56 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastdur import _asking, _talk
 from fastdur._codec import thaw
+from fastdur._conversing import WAY, Conversing, check_bounds, check_seconds, slow_error, spent_error
 from fastdur._functions import is_async
 from fastdur._nested import check_inside
-from fastdur._runner import Runner
 from fastdur._schema import Typed
-from fastdur._steps import Call, Done, Failed, Mark, Push, Return, kind_of
+from fastdur._spoken import usage_in, with_below
+from fastdur._steps import Become, Call, Done, Failed, Mark, Push, Return, kind_of, spends
 from fastdur.errors import AgentLimitError, GraphError
-from fastdur.llm.messages import frozen_message, message_of
-from fastdur.tools import RunnerTool, as_tools
+from fastdur.llm.messages import message_of
+from fastdur.tools import FunctionTool, RunnerTool, as_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Literal
 
     from fastdur._codec import Frozen
-    from fastdur._steps import Machine, Outcome, State, Step
+    from fastdur._runner import Runner
+    from fastdur._steps import Became, Going, Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.llm.client import LLMClient, ToolSpec
-    from fastdur.llm.messages import Message
-    from fastdur.records import RunResult
+    from fastdur.records import Frame, RunResult
     from fastdur.tools import AnyTool
 
 NOTHING: State = {}
 """The state of the calls of an agent: what they need, the machine gives them."""
 
 
-class Agent(Runner):
+class Handing(Protocol):
+    """What an agent may do in a swarm beside what it does alone: hand over."""
+
+    def into(self, above: State, state: State) -> Became:
+        """What comes of the handoff that is due in `state`."""
+        ...
+
+    def over(self, handoffs: int) -> AgentLimitError | None:
+        """The error of one more handoff than there may be."""
+        ...
+
+
+class Agent(Conversing):
     """A model that may call tools until it answers, durable step by step.
 
     `model` is an `LLMClient`. `tools` are functions, made by `@tool` or plain, and runners as `RunnerTool`. With
     `output_type`, any type that pydantic knows, the final answer is JSON of that type; one that does not fit is asked
-    for again up to `output_retries` times. `max_turns` and `max_tokens` bound one run over all its lifetimes; reaching
-    one fails the run, which a resume with a raised bound carries on. `replay_model=True` records the model's answers,
+    for again up to `output_retries` times. `max_turns`, `max_tokens` and `max_seconds` bound one run over all its
+    lifetimes; tokens and time are those of the runners inside it too. Reaching one fails the run, which a resume with a
+    raised bound carries on. `replay_model=True` records the model's answers,
     so that no resumed run asks twice for what was answered; without it a model is asked again where a process died
     before the next row. `checkpointer` is as for a chain.
 
@@ -49,7 +63,8 @@ class Agent(Runner):
     """
 
     kind = "agent"
-    async_start = "arun"
+    handing: Handing | None = None
+    """What it may do in a swarm."""
 
     def __init__(
         self,
@@ -62,27 +77,24 @@ class Agent(Runner):
         output_retries: int = 2,
         max_turns: int = 10,
         max_tokens: int | None = None,
+        max_seconds: float | None = None,
         replay_model: bool = False,
         checkpointer: Checkpointer | Literal[False] | None = None,
     ) -> None:
         super().__init__(name, checkpointer)
+        who = f"{self.kind} {name!r}"
         if not callable(getattr(model, "complete", None)):
-            message = f"the model of agent {name!r} is {model!r}; give an LLMClient, which has complete(request)"
+            message = f"the model of {who} is {model!r}; give an LLMClient, which has complete(request)"
             raise GraphError(message)
-        for what, bound, least in (
-            ("max_turns", max_turns, 1),
-            ("max_tokens", max_tokens, 1),
-            ("output_retries", output_retries, 0),
-        ):
-            unbound = bound is None and what == "max_tokens"
-            if not unbound and (type(bound) is not int or bound < least):
-                message = f"{what} of agent {name!r} is {bound!r}; give a whole number from {least}"
-                raise GraphError(message)
+        bounds = {"max_turns": (max_turns, 1), "output_retries": (output_retries, 0), "max_tokens": (max_tokens, None)}
+        check_bounds(who, **bounds)
+        check_seconds(who, max_seconds)
         if type(system_prompt) is not str:
-            message = f"system_prompt of agent {name!r} is {system_prompt!r}; give a str"
+            message = f"system_prompt of {who} is {system_prompt!r}; give a str"
             raise GraphError(message)
         self.model, self.system_prompt = model, system_prompt
-        self.tools = as_tools(tools, name)
+        self.tools: Mapping[str, AnyTool] = as_tools(tools, who)
+        self.max_seconds = max_seconds
         self._output_type, self._output_retries = output_type, output_retries
         self._max_turns, self._max_tokens, self.replay_model = max_turns, max_tokens, replay_model
         self.model_is_async = is_async(model.complete)
@@ -101,7 +113,7 @@ class Agent(Runner):
     def output(self) -> Typed | None:
         """The type of the final answer, None for a text."""
         kind = self._output_type
-        return None if kind is None or kind is str else Typed(kind, f"output_type of agent {self.name!r}")
+        return None if kind is None or kind is str else Typed(kind, f"output_type of {self.kind} {self.name!r}")
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
@@ -115,38 +127,8 @@ class Agent(Runner):
     def functions(self) -> list[tuple[str, Callable[..., Any]]]:
         """The model and the functions of the tools, nested runners included."""
         found = [(f"{at}/{place}", fn) for at, runner in self.runners() for place, fn in runner.functions()]
-        plain = [(f"tool:{name}", each.fn) for name, each in self.tools.items() if not isinstance(each, RunnerTool)]
+        plain = [(f"tool:{name}", each.fn) for name, each in self.tools.items() if isinstance(each, FunctionTool)]
         return [*found, ("model", self.model.complete), *plain]
-
-    # -- running -------------------------------------------------------------------------------------------------------
-
-    def run(
-        self,
-        input: str,
-        execution_id: str | None = None,
-        *,
-        history: Iterable[Message] = (),
-        context: object = None,
-    ) -> RunResult:
-        """Start a run on a text and carry it on until the model has answered or a tool pauses.
-
-        `history` is what was said before. Durable before the model is asked, and before every tool. The result has
-        `output`, `messages`, `tool_calls`, `tokens`. An exception of the model fails the run, which stays resumable at
-        that turn; one of a tool is told to the model. `run("hi")` is `execute({"input": "hi"})`; it raises like that,
-        and `AgentLimitError`, `AgentOutputError`.
-        """
-        return self.execute(_given(input, history), execution_id, context=context)
-
-    async def arun(
-        self,
-        input: str,
-        execution_id: str | None = None,
-        *,
-        history: Iterable[Message] = (),
-        context: object = None,
-    ) -> RunResult:
-        """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
-        return await self.aexecute(_given(input, history), execution_id, context=context)
 
     def _shown(self, result: RunResult) -> RunResult:
         if result.status != "completed" or self.output is None:
@@ -157,13 +139,15 @@ class Agent(Runner):
 
     def graph(self) -> Frozen:
         """The topology as data."""
-        inside = dict(self.runners())
-        shapes = {place: inside[place].graph() if place in inside else "node" for place in map(_place, self.tools)}
+        each = self.tools.items()
+        shapes = {_place(name): tool.machine.graph() if isinstance(tool, RunnerTool) else "node" for name, tool in each}
         return {"name": self.name, "kind": self.kind, "entries": [], "nodes": shapes, "edges": []}
 
     def child(self, place: str) -> Machine:
         """The runner of the tool at `place`."""
-        return dict(self.runners())[kind_of(place)]
+        tool = self.tools[kind_of(place).partition(":")[2]]
+        assert isinstance(tool, RunnerTool), tool
+        return tool.machine
 
     def begin(self, data: State) -> State:
         """The state of a new frame. Without a key `input` the whole of `data` is the input."""
@@ -185,6 +169,8 @@ class Agent(Runner):
         step, turn = of["step"], of["turn"]
         if step in ("turn", "ask"):
             return self._question(of, turn, row=step == "turn")
+        if step == "handoff" and self.handing is not None:
+            return Become(f"turn:{turn}", 1, turn, self.handing.into)
         if step in ("tool", "call"):
             return self._tool(of["calls"][0], turn, row=step == "tool")
         if step in ("answer", "check"):
@@ -192,11 +178,10 @@ class Agent(Runner):
         return Return()
 
     def _question(self, state: dict[str, Any], turn: int, *, row: bool) -> Step:
-        over = self._over(state)
-        if row and over is None:
+        if row:
             return Mark(f"turn:{turn}", 1, turn, "llm_call")
-        asks = _talk.asks(state)
-        ask = _asking.question(self, state["data"], turn, asks) if over is None else _asking.refuse(over)
+        edited = "messages" in state.get("touched", ())
+        ask = _asking.question(self, state["data"], turn, _talk.asks(state), edited=edited)
         return Call("model", f"turn:{turn}", 1, turn, ask, NOTHING)
 
     def _answer(self, state: dict[str, Any], turn: int, *, row: bool) -> Step:
@@ -212,27 +197,34 @@ class Agent(Runner):
             return Mark(place, 1, turn, "tool_call", {"input": call["args"], "tool_call_id": call["id"]})
         tool = self.tools[call["name"]]
         if isinstance(tool, RunnerTool):
-            return Push(place, 1, turn, tool.runner, call["data"])
+            return Push(place, 1, turn, tool.machine, call["data"])
+        assert isinstance(tool, FunctionTool), tool
         fn = tool.call(thaw(call["args"]))
         return Call("tool", place, 1, turn, fn, NOTHING, retry=tool.retries, timeout=tool.timeout, catches=True)
 
-    def _over(self, state: dict[str, Any]) -> AgentLimitError | None:
-        """The limit that another question to the model would break."""
-        way = "Resume it with a raised limit"
-        if state["turn"] >= self._max_turns:
-            return AgentLimitError(f"Agent {self.name!r} has taken {state['turn']} turns, its max_turns. {way}.")
-        spent = sum(state["data"]["usage"])
-        if self._max_tokens is not None and spent >= self._max_tokens:
-            return AgentLimitError(f"Agent {self.name!r} has used {spent} tokens of its {self._max_tokens}. {way}.")
-        return None
+    def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:
+        """The limit that a step would break, one of this agent's or one below it."""
+        what, who = spends(step), f"{self.kind.capitalize()} {self.name!r}"
+        state: dict[str, Any] = frame.state
+        if what == "turn" and here and state["turn"] >= self._max_turns:
+            return AgentLimitError(f"{who} has taken {state['turn']} turns, its max_turns. {WAY}")
+        if what == "handoff" and here and self.handing is not None:
+            return self.handing.over(state.get("handoffs", 0))
+        if what == "turn" and self._max_tokens is not None:
+            over = spent_error(who, sum(usage_in(frame)), self._max_tokens)
+            if over is not None:
+                return over
+        return slow_error(who, state.get("seconds", 0.0), self.max_seconds)
 
-    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+    def apply(self, state: State, step: Going, outcome: Outcome) -> State:
         """The state after a row was stored, the model or a tool has answered, or the answer was checked."""
         of: dict[str, Any] = state
         if isinstance(step, Mark):
             return _talk.marked(of, checks=self.output is not None)
         if isinstance(step, Push):
-            return _talk.told(of, "ok", _talk.output_text(outcome))
+            assert isinstance(outcome, dict), outcome
+            return _talk.told(with_below(of, outcome, step.node), "ok", _talk.output_text(outcome))
+        assert isinstance(step, Call), step
         if isinstance(outcome, Failed):
             return _talk.told(of, "error", f"Error: {outcome.text}")
         assert isinstance(outcome, Done), outcome
@@ -246,19 +238,10 @@ class Agent(Runner):
         """A question was asked in the tool at work: after it no other call of this turn is made."""
         return {**state, "asked": True}
 
-    def failed(self, state: State, step: Call | Push | Mark) -> State:
+    def failed(self, state: State, step: Going) -> State:
         """After the check of an answer has failed, the model is asked again; tools are not."""
         return _talk.unanswered(state) if isinstance(step, Call) and step.kind == "output" else state
 
 
 def _place(name: str) -> str:
     return f"tool:{name}"
-
-
-def _given(input: Any, history: Iterable[Message]) -> dict[str, Any]:
-    """What a run begins with. Raises `TypeError` where it is no text."""
-    if type(input) is not str:
-        message = f"the input of an agent is {type(input).__qualname__}; give a str"
-        raise TypeError(message)
-    said = [thaw(frozen_message(message)) for message in history]
-    return {"input": input, **({"history": said} if said else {})}

@@ -10,7 +10,8 @@ from fastdur._graph import Edge, Graph, Node
 from fastdur._live import Snapshot
 from fastdur._nested import check_inside
 from fastdur._runner import Runner
-from fastdur._steps import Call, Done, Mark, Push, Return
+from fastdur._spoken import with_below
+from fastdur._steps import Call, Done, Push, Return
 from fastdur._visits import count, with_visit
 from fastdur.errors import GraphError, NotStorable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from fastdur._codec import Frozen
-    from fastdur._steps import Machine, Outcome, State, Step
+    from fastdur._steps import Going, Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
 
 
@@ -149,9 +150,9 @@ class Chain(Runner):
         given: Any = state.get("given", data)
         return Push(node.id, visit, node.index, node.machine, given, node.output_key)
 
-    def apply(self, state: State, step: Call | Push | Mark, outcome: Outcome) -> State:
+    def apply(self, state: State, step: Going, outcome: Outcome) -> State:
         """The state after a call returned or a nested machine ended."""
-        assert not isinstance(step, Mark), step
+        assert isinstance(step, (Call, Push)), step
         if isinstance(outcome, Done):
             if isinstance(step, Call) and step.kind == "route":
                 return self._routed(state, step.node, outcome.value)
@@ -160,7 +161,7 @@ class Chain(Runner):
             return self._committed(state, step, outcome.data, outcome.changed, outcome.value)
         assert isinstance(outcome, dict), outcome
         data, changed = _merged(state, step.output_key, outcome)
-        entered = {key: part for key, part in state.items() if key != "given"}
+        entered = {key: part for key, part in with_below(state, outcome, step.node).items() if key != "given"}
         return self._committed(entered, step, data, changed, list(changed))
 
     def _committed(

@@ -18,7 +18,7 @@
     │       ├── CheckpointNotFound  the run has no row with this id
     │       └── ForkRefused         no branch can begin here
     ├── AgentError
-    │   ├── AgentLimitError         an agent would take more turns or tokens than it may
+    │   ├── AgentLimitError         an agent or a team would take more turns, tokens, time or handoffs than it may
     │   └── AgentOutputError        the model's answer does not fit output_type, asked again as often as allowed
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
@@ -139,7 +139,10 @@ class AgentError(FastdurError):
 
 
 class AgentLimitError(AgentError):
-    """An agent would take more turns or tokens than it may. The run failed; resume it with a raised limit."""
+    """An agent or a team would take more turns, tokens, time or handoffs than it may.
+
+    The run failed; resume it with a raised limit.
+    """
 
 
 class AgentOutputError(AgentError):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import freeze, thaw
 from fastdur._sealed import Sealed, opened, shown
+from fastdur._spoken import Said
 from fastdur.errors import RunFailed
-from fastdur.llm.messages import Said, talk_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -356,8 +356,9 @@ class RunResult(Said):
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
     `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` has every row, ascending, where it
-    was read with `result()`, and is empty on what `execute` and `resume` return. Reading `output` or `final_state`
-    raises `NotStorable` where it holds a class that is not registered in this process; the rest can be read without.
+    was read with `result()`, else none. What agents have said and spent is read from `frames`, the newest of the run:
+    `messages`, `tool_calls`, `tokens`. Reading `output` or `final_state` raises `NotStorable` where it holds a class
+    that is not registered in this process; the rest can be read without.
     """
 
     execution_id: str
@@ -367,8 +368,7 @@ class RunResult(Said):
     pending_interrupts: tuple[PendingInterrupt, ...] = ()
     error: str | None = None
     history: tuple[Checkpoint, ...] = field(default=(), compare=False)
-    is_agent: bool = False
-    wasted_tokens: int = 0
+    frames: Frame | None = field(default=None, compare=False)
 
     @property
     def pending_interrupt(self) -> PendingInterrupt | None:
@@ -382,8 +382,8 @@ class RunResult(Said):
         return self
 
     def __repr__(self) -> str:
-        """All fields but the history; values of an unknown class as they are stored."""
-        return shown(self, "history")
+        """All fields but the history and the frames; values of an unknown class as they are stored."""
+        return shown(self, "history", "frames")
 
 
 def stored_result(
@@ -397,4 +397,4 @@ def stored_result(
     """The outcome of a run as its newest frames hold it."""
     state = frame.state
     values = sealed_output(state), Sealed(state.get("data"))
-    return RunResult(execution_id, status, *values, waiting, error, history, *talk_in(state))
+    return RunResult(execution_id, status, *values, waiting, error, history, frame)

@@ -18,6 +18,7 @@ from fastdur.llm.client import ToolSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fastdur._steps import Machine
     from fastdur.llm.messages import CallStatus
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -29,8 +30,9 @@ class FunctionTool:
     Its JSON schema comes from the type hints and the docstring; arguments are checked against it before the tool's row
     is written, and a call that does not fit is answered with what is wrong. The function is called again, with the
     stored arguments, where a process died in it: what it does outside belongs under `@idempotent`. What it returns is
-    told to the model, a text as it is and anything else as JSON; bytes are refused. An exception of its own is tried
-    again `retries` times, each try with `timeout` seconds, and then told to the model; no error of fastdur is.
+    told to the model, a text as it is and anything else as JSON; bytes are refused, and what does not fit
+    `output_type`, any type that pydantic knows. An exception of its own is tried again `retries` times, each try with
+    `timeout` seconds, and then told to the model; no error of fastdur is.
     `needs_approval` pauses the run before the body, with the question `approve_NAME`; a refusal is told to the model.
     """
 
@@ -43,6 +45,7 @@ class FunctionTool:
         timeout: float | None = None,
         retries: int = 0,
         needs_approval: bool = False,
+        output_type: Any = None,
     ) -> None:
         given: Any = fn
         if not callable(given):
@@ -57,7 +60,7 @@ class FunctionTool:
             message = f"timeout= of tool {self.name!r} is {timeout!r}; give seconds above 0"
             raise GraphError(message)
         self.timeout, self.retries, self.needs_approval = timeout, retries, needs_approval
-        self._description = description
+        self._description, self._output_type = description, output_type
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, as outside of an agent."""
@@ -69,8 +72,15 @@ class FunctionTool:
         return Arguments(self.fn, self.name)
 
     @cached_property
+    def output(self) -> Typed | None:
+        """What it returns, None for anything. Raises `GraphError` where that is no type."""
+        kind = self._output_type
+        return None if kind is None else Typed(kind, f"output_type= of tool {self.name!r}")
+
+    @cached_property
     def spec(self) -> ToolSpec:
-        """The tool as a model is told of it."""
+        """The tool as a model is told of it. Raises `GraphError` for what has no schema."""
+        _ = self.output
         told = documented(getattr(self.fn, "__doc__", None) or "")[0]
         return ToolSpec(self.name, told if self._description is None else self._description, self.arguments.schema)
 
@@ -80,7 +90,7 @@ class FunctionTool:
 
     def call(self, arguments: Any) -> Callable[[Any], Any]:
         """A call with these arguments, which fit, as the function that a driver invokes."""
-        tell = chained(self.fn, partial(_told, f"tool {self.name!r}"))
+        tell = chained(self.fn, partial(_told, f"tool {self.name!r}", self.output))
 
         def called(_: Any) -> Any:
             refusal = self._refusal(arguments)
@@ -104,7 +114,7 @@ class FunctionTool:
 
 
 class RunnerTool:
-    """A chain or an agent that a model may ask for; its run is part of the agent's run, durable step by step.
+    """A chain, an agent or a team that a model may ask for; its run is part of the agent's run, durable step by step.
 
     `description` is what the model is told. `parameters` is a pydantic model, a TypedDict or a dataclass whose fields
     become the first state of a chain, by default one text, `input`, which is what an agent takes. The model is told the
@@ -116,11 +126,16 @@ class RunnerTool:
     def __init__(self, runner: Runner, description: str, *, name: str | None = None, parameters: Any = None) -> None:
         given: Any = runner
         if not isinstance(given, Runner):
-            message = f"RunnerTool is made of {runner!r}; give a Chain or an Agent"
+            message = f"RunnerTool is made of {runner!r}; give a Chain or an Agent, or a team of agents"
             raise GraphError(message)
         self.runner, self.description = runner, description
         self._parameters = Input if parameters is None else parameters
         self.name = checked_tool_name(runner.name if name is None else name)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The runner as the agent sees it."""
+        return self.runner
 
     @cached_property
     def takes(self) -> Typed:
@@ -141,7 +156,30 @@ class RunnerTool:
         return self.takes.plain(json.dumps(arguments))
 
 
-AnyTool = FunctionTool | RunnerTool
+class Handoff:
+    """The call by which an agent of a swarm hands its conversation over to another."""
+
+    needs_approval = False
+
+    def __init__(self, to: str) -> None:
+        self.to, self.name = to, checked_tool_name(f"handoff_to_{to}")
+
+    @cached_property
+    def takes(self) -> Typed:
+        """What it takes."""
+        return Typed(Reason, f"the arguments of {self.name!r}")
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """The call as a model is told of it."""
+        return ToolSpec(self.name, f"Hand the conversation over to {self.to}, who goes on with it.", self.takes.schema)
+
+    def problem(self, arguments: Any) -> str | None:
+        """What is wrong with the arguments of a call; None where they fit."""
+        return _problem(lambda given: self.takes.read(json.dumps(given)), arguments)
+
+
+AnyTool = FunctionTool | RunnerTool | Handoff
 
 
 @overload
@@ -154,6 +192,7 @@ def tool(
     timeout: float | None = None,
     retries: int = 0,
     needs_approval: bool = False,
+    output_type: Any = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a tool: `@tool`, or `@tool(needs_approval=True)` with the options of `FunctionTool`."""
@@ -169,19 +208,19 @@ def checked_tool_name(name: Any) -> str:
 
 
 def as_tools(given: Any, who: str) -> Mapping[str, AnyTool]:
-    """The tools of an agent by name; functions are made tools. Raises `GraphError`."""
+    """The tools of `who` by name; functions are made tools. Raises `GraphError`."""
     found: dict[str, AnyTool] = {}
     for each in given:
         made = each if isinstance(each, (FunctionTool, RunnerTool)) else FunctionTool(each)
         if made.name in found:
-            message = f"agent {who!r} has two tools called {made.name!r}; give one of them another name="
+            message = f"{who} has two tools called {made.name!r}; give one of them another name="
             raise GraphError(message)
         found[made.name] = made
     return found
 
 
-def _told(where: str, value: Any) -> tuple[CallStatus, str]:
-    return "ok", text_of(value, where)
+def _told(where: str, kind: Typed | None, value: Any) -> tuple[CallStatus, str]:
+    return "ok", text_of(value, where) if kind is None else kind.told(value, where)
 
 
 def _problem(check: Callable[[Any], object], arguments: Any) -> str | None:
@@ -193,3 +232,11 @@ class Input:
     """What a runner takes that is given no `parameters`."""
 
     input: str
+
+
+@dataclass
+class Reason:
+    """What a handoff takes."""
+
+    reason: str
+    context: str = ""

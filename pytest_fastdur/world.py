@@ -274,7 +274,8 @@ class World:
         run = self.state.run
         if lifetime.returned is None or run is None or run.frames is None:
             return
-        stored = digest_of_values(None if run.head.kind == "agent" else run.output, thaw(run.values))
+        spoken = run.head.kind in ("agent", "supervisor", "swarm")
+        stored = digest_of_values(None if spoken else run.output, thaw(run.values))
         if lifetime.how != run.head.status or stored != lifetime.returned:
             what = f"{lifetime.call} returned a {lifetime.how} run, and the store holds a {run.head.status} one"
             if lifetime.how == run.head.status:

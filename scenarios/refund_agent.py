@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastdur import Agent, Resume, TestModel, ToolCall, Usage, effect_key, idempotent, tool
+from fastdur import Agent, Resume, ToolCall, effect_key, idempotent, tool
 from scenarios._http import Payments
+from scenarios._models import Scripted
 from scenarios._story import State, Wrap, tell, unwatched
 
 if TYPE_CHECKING:
@@ -34,12 +35,11 @@ ORDERS = {"A-1001": {"customer": "ada", "paid": 150}}
 
 def model() -> LLMClient:
     """What the model says, turn by turn."""
-    script = [
+    return Scripted(
         ToolCall("call_1", "look_up_order", {"order": "A-1001"}),
         ToolCall("call_2", "pay_refund", {"customer": "ada", "amount": 120}),
         "120 were paid back to ada.",
-    ]
-    return TestModel(script, usage=Usage(prompt_tokens=100, completion_tokens=20))
+    )
 
 
 def build(checkpointer: Checkpointer, payments_url: str, wrap: Wrap = unwatched) -> Agent:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_fastdur.backends import Files
 from pytest_fastdur.sweep import Story, boundary_names
 from scenarios import (
+    agent_in_chain,
     archive,
     balance,
     booking,
@@ -23,10 +24,14 @@ from scenarios import (
     nested,
     refund,
     refund_agent,
+    report,
+    research_team,
+    support_swarm,
     triage,
     voucher,
     webhooks,
 )
+from scenarios._models import awaited
 from scenarios._story import World
 from scenarios.bucket_server import BucketServer
 from scenarios.hook_server import HookServer
@@ -49,6 +54,10 @@ SCENARIOS: dict[str, ModuleType] = {
     "invoice_loop": invoice_loop,
     "nested": nested,
     "refund_agent": refund_agent,
+    "research_team": research_team,
+    "support_swarm": support_swarm,
+    "report": report,
+    "agent_in_chain": agent_in_chain,
 }
 """The stories about the engine itself; all of them pay at the payment server."""
 
@@ -186,9 +195,20 @@ class Counterparts:
         return self._running[kind]
 
 
-def story(scenario: ModuleType, server: PaymentServer, build: Build | None = None) -> Story:
-    """A scenario, or a twin of it, judged by what the payment server says it has charged and paid back."""
-    return _story(scenario, World(server, scenario.ANSWERS), build or scenario.build)
+def story(scenario: ModuleType, server: PaymentServer, build: Build | None = None, *, on_a_loop: bool = False) -> Story:
+    """A scenario, or a twin of it, judged by what the payment server says it has charged and paid back.
+
+    `on_a_loop` makes its models async, so that it is played on an event loop.
+    """
+    make = build or scenario.build
+    if not on_a_loop:
+        return _story(scenario, World(server, scenario.ANSWERS), make)
+
+    def made(store: Checkpointer, url: str) -> Runner:
+        with awaited():
+            return make(store, url)
+
+    return _story(scenario, World(server, scenario.ANSWERS), made)
 
 
 def _story(scenario: ModuleType, world: World, make: Build) -> Story:

@@ -204,7 +204,8 @@ WITHOUT_RESULT = frozenset({"builtins.next", "builtins.getattr", "builtins.min",
 
 _EXACT = (
     "fastdur.{Chain().add_node,Chain().connect,idempotent(),carry,interrupt,effect_key,execution_id,fence,transaction}",
-    "fastdur.{InterruptSignal,chain,errors,scope}",
+    "fastdur.{tool,tool(),FunctionTool,Agent,Supervisor}",
+    "fastdur.{InterruptSignal,agent,chain,errors,scope,supervisor,tools}",
     f"builtins.{{{','.join(sorted(BUILTINS))}}}",
     "functools.{partial,wraps()}",
     "contextlib.suppress",
@@ -260,7 +261,7 @@ def _spelled(line: str) -> list[str]:
 
 
 _FASTDUR = re.compile(
-    r"fastdur\.(?:\w+\.)+(?=(?:Chain|interrupt|idempotent|carry|effect_key|execution_id|fence|transaction|\w*Signal)\b)"
+    r"fastdur\.(?:\w+\.)+(?=(?:Chain|Agent|Supervisor|FunctionTool|tool|interrupt|idempotent|carry|effect_key|execution_id|fence|transaction|\w*Signal)\b)"
 )
 _SAME = {
     "requests.sessions.Session": "requests.Session",

@@ -113,6 +113,8 @@ def _reads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
         what = catalogue.read_kind(name, site.call, graph.methods(site, name))
         if what is None or _only_logged(site.call, site.scope) or _is_own_dice(graph.evaluator, name, site):
             continue
+        if visit.root.kind == "tool" and not is_followed(graph, visit, site):
+            continue  # looking is what tools are for: what one saw before a crash, nobody was told
         way = visit.to(site.call, pretty(name))
         text = f"{visit.root.label} reads {what} ({pretty(name)}), which is different when it runs again.{said(way)}"
         yield Finding(visit.at(site.call), "FDL03", text, way)
@@ -120,6 +122,8 @@ def _reads(graph: Graph, visit: Visit, site: Site) -> Iterator[Finding]:
 
 def _environment(graph: Graph, visit: Visit) -> Iterator[Finding]:
     """What is read without a call: `os.environ["X"]`."""
+    if visit.root.kind == "tool" and not graph.asks(visit.root.function):
+        return
     for node, scope in visit.function.reads:
         for name in sorted(graph.evaluator.dotted(node, scope)):
             if catalogue.read_kind(name, None) is not None and not _only_logged(node, scope):

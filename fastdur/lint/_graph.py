@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastdur.lint import _catalogue as catalogue
 from fastdur.lint._findings import Place
+from fastdur.lint._names import items, union
 from fastdur.lint._order import Order
 from fastdur.lint._values import (
     NOTHING,
@@ -37,7 +38,7 @@ _DEEPEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A function that the engine calls inside a run: a node, a route, a function that makes an input."""
+    """A function that the engine calls inside a run: a node, a route, a function that makes an input, a tool."""
 
     function: Function
     kind: str
@@ -105,7 +106,13 @@ class Graph:
 
     def _find_roots(self) -> list[Root]:
         roots: dict[Function, Root] = {}
-        for root in (*self._in_chains(), *self._declared(), *self._asking()):
+        for root in (
+            *self._in_chains(),
+            *self._decorated_tools(),
+            *self._in_agents(),
+            *self._declared(),
+            *self._asking(),
+        ):
             roots.setdefault(root.function, root)
         return list(roots.values())
 
@@ -114,6 +121,23 @@ class Graph:
             for dotted in self.evaluator.dotted(call.func, scope):
                 for kind, label, value in _handed_to_chain(dotted, call):
                     yield from (Root(each, kind, label) for each in self.functions_of(value, scope))
+
+    def _decorated_tools(self) -> Iterator[Root]:
+        for function in (function for module in self.modules for function in module.functions):
+            node, outside = function.node, function.scope.parent
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and outside is not None:
+                names = {name for each in node.decorator_list for name in self.evaluator.dotted(each, outside)}
+                if names & {"fastdur.tool", "fastdur.tool()"}:
+                    yield Root(function, "tool", f"tool {function.name!r}")
+
+    def _in_agents(self) -> Iterator[Root]:
+        """What agents, supervisors and the makers of tools are given."""
+        for _, call, scope in self._every_call():
+            for dotted in self.evaluator.dotted(call.func, scope):
+                value = _handed_to_agent(dotted, call)
+                if value is not None:
+                    inside = union(items(each) or frozenset({each}) for each in self.evaluator.values(value, scope))
+                    yield from (Root(each, "tool", f"tool {each.name!r}") for each in self._functions_in(inside))
 
     def _declared(self) -> Iterator[Root]:
         functions = (function for module in self.modules for function in module.functions)
@@ -139,8 +163,11 @@ class Graph:
 
     def functions_of(self, expression: ast.expr, scope: Scope) -> list[Function]:
         """The functions that an expression may stand for; effects are none, they are recorded."""
+        return self._functions_in(self.evaluator.values(expression, scope))
+
+    def _functions_in(self, values: Values) -> list[Function]:
         found: list[Function] = []
-        for value in self.evaluator.values(expression, scope):
+        for value in values:
             target = None if effect_of(value) else self.evaluator.target(value)
             if target is not None and target[0] not in found:
                 found.append(target[0])
@@ -295,6 +322,16 @@ def _handed_to_chain(dotted: str, call: ast.Call) -> list[tuple[str, str, ast.ex
     else:
         return []
     return [(kind, label, value) for kind, label, value in parts if value is not None]
+
+
+def _handed_to_agent(dotted: str, call: ast.Call) -> ast.expr | None:
+    """The tools that a call is given: a list of an agent's, or the function that is made one."""
+    if dotted == "fastdur.Agent":
+        return catalogue.argument(call, 2, "tools")
+    if dotted == "fastdur.Supervisor":
+        return _keyword(call, "tools")
+    makers = ("fastdur.tool", "fastdur.tool()", "fastdur.FunctionTool")
+    return catalogue.argument(call, 0, "fn") if dotted in makers else None
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:

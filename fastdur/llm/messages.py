@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
 
+UNANSWERED = "The answer to this call is not part of this conversation."
+
 Role = Literal["system", "user", "assistant", "tool"]
 CallStatus = Literal["ok", "error", "refused", "skipped"]
 
@@ -75,38 +77,6 @@ def message_of(frozen: Frozen) -> Message:
     return Message(tool_calls=calls, **parts)
 
 
-class Said:
-    """What a result has of an agent's run, read from the state of the run: all its lifetimes, not only the last.
-
-    `wasted_tokens` are those of answers that may have been paid for before, by a process that died.
-    """
-
-    is_agent: bool
-    wasted_tokens: int
-    final_state: Any
-
-    @property
-    def messages(self) -> list[Message]:
-        """Of an agent's run: everything said, without the system prompt; else nothing."""
-        return conversation_of(self.final_state) if self.is_agent else []
-
-    @property
-    def tool_calls(self) -> list[dict[str, Any]]:
-        """Of an agent's run: each answered call: `turn`, `name`, `arguments`, `tool_call_id`, `output`, `status`."""
-        return tool_records(self.messages)
-
-    @property
-    def tokens(self) -> int:
-        """Of an agent's run: the tokens of all answers that it has used."""
-        return sum(self.final_state["usage"]) if self.is_agent else 0
-
-
-def talk_in(state: Mapping[str, Frozen]) -> tuple[bool, int]:
-    """Whether a frame is an agent's, and the tokens that its repetitions have cost."""
-    again: Any = state.get("again", {})
-    return "turn" in state, again.get("wasted", 0)
-
-
 class Conversation(Sequence[Message]):
     """The messages of a run so far, read only. Each is made when it is asked for: a long one is as cheap to hand on."""
 
@@ -130,11 +100,38 @@ class Conversation(Sequence[Message]):
         return self._before[place] if place < first else message_of(self._frozen[place - first])
 
 
-def tool_records(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Every answered tool call of a conversation: turn, name, arguments, id, and its output with the status."""
+def answered(messages: Iterable[Message]) -> list[Message]:
+    """A conversation in which each call has exactly one answer, in order: what providers accept.
+
+    For one that was cut or edited: an answer without its call is left out, a call without its answer is given a note.
+    """
+    given = [*messages]
+    kept: list[Message] = []
+    place = 0
+    while place < len(given):
+        message = given[place]
+        place += 1
+        if message.role == "tool":
+            continue
+        kept.append(message)
+        answers: dict[str | None, Message] = {}
+        while place < len(given) and given[place].role == "tool":
+            answers.setdefault(given[place].tool_call_id, given[place])
+            place += 1
+        for call in message.tool_calls:
+            note = Message("tool", UNANSWERED, tool_call_id=call.id, name=call.name, status="skipped")
+            kept.append(answers.get(call.id, note))
+    return kept
+
+
+def tool_records(messages: Iterable[Message], first: int = 0) -> list[dict[str, Any]]:
+    """Every answered tool call of a conversation: turn, name, arguments, id, and its output with the status.
+
+    `first` is the turn of the first answer of a model.
+    """
     found: list[dict[str, Any]] = []
     asked: dict[str | None, dict[str, Any]] = {}
-    turn = -1
+    turn = first - 1
     for message in messages:
         turn += message.role == "assistant"
         for call in message.tool_calls:
@@ -154,7 +151,7 @@ def prompt_of(given: Frozen) -> Message:
     return Message("user", given if type(given) is str else dumps(given))
 
 
-def conversation_of(data: dict[str, Any]) -> list[Message]:
+def conversation_of(data: Mapping[str, Any]) -> list[Message]:
     """The messages in an agent's state, without the system prompt, which is the agent's own."""
     said = [prompt_of(data["input"])] if "input" in data else []
     return [*map(message_of, data.get("history", ())), *said, *map(message_of, data.get("messages", ()))]

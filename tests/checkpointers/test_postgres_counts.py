@@ -11,6 +11,7 @@ import pytest
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from pytest_fastdur.postgres import start_for
 from pytest_fastdur.wire import Wire
+from tests.checkpointers.agents import talker
 from tests.checkpointers.stores import effect, frame, head, row, start
 
 STEPS = 200
@@ -78,6 +79,16 @@ def test_a_step_of_two_hundred_bytes_is_one_round_trip_one_commit_and_little_log
     assert trips == 1
     assert not any(text.startswith(("BEGIN", "COMMIT", "SET")) for text in wire.requests)
     assert log <= 450
+
+
+@pytest.mark.parametrize(("replay", "trips"), [(False, 2), (True, 4)])
+def test_a_turn_of_an_agent_is_a_round_trip_for_each_of_its_rows(wired, wire, replay, trips):
+    turns = 50
+    talker(wired, turns, wire.requests.clear, replay_model=replay).run("hi")
+    # Behind the turns: the row of the answer, its question, the end.
+    rest = 3 if not replay else 5
+    assert turns * trips <= len(wire.requests) <= turns * trips + rest
+    assert not any(text.startswith(("BEGIN", "COMMIT", "SET")) for text in wire.requests)
 
 
 def test_an_effect_is_two_round_trips_and_a_renewal_one(wired, counted):

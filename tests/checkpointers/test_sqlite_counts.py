@@ -36,6 +36,27 @@ os._exit(0)
 """
 
 
+TALK = """
+import sys
+sys.path.insert(0, ".")
+from fastdur.checkpointers.sqlite import SQLiteCheckpointer
+from tests.checkpointers.agents import talker
+path, turns, replay = sys.argv[1:]
+store = SQLiteCheckpointer(path)
+talker(store, int(turns), lambda: print("counting", flush=True), replay_model=replay == "replay").run("hi")
+import os
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(("replay", "syncs"), [("", 2), ("replay", 4)])
+def test_a_turn_of_an_agent_costs_a_sync_for_each_of_its_rows_and_two_where_its_answer_is_recorded(path, replay, syncs):
+    turns = 200
+    counted_syncs, written = counted(TALK, path, str(turns), replay)
+    assert syncs <= counted_syncs / turns <= 1.04 * syncs
+    assert written / turns <= 9_000 * syncs
+
+
 def per_step(path, durability, what):
     syncs, written = counted(RUN, path, durability, what, str(STEPS))
     return syncs / STEPS, written / STEPS

@@ -25,6 +25,7 @@ ORDER = (
     ("_own",),
     ("_sealed",),
     ("llm", "llm.messages"),
+    ("_spoken",),
     # the pure core
     ("records", "_pruned"),
     ("_steps",),
@@ -80,7 +81,9 @@ ORDER = (
     ("_schema",),
     ("tools",),
     ("_asking", "_talk"),
+    ("_conversing",),
     ("agent",),
+    ("supervisor", "swarm"),
     ("",),
     # the linter: it reads source and imports none of what stands above
     ("lint",),

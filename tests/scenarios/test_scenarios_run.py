@@ -12,7 +12,8 @@ from importlib import import_module
 import pytest
 
 from fastdur import InterruptSwallowed, Resume, SQLiteCheckpointer
-from scenarios import invoice_loop, nested, refund
+from scenarios import invoice_loop, nested, refund, report
+from scenarios._models import awaited
 from scenarios._serving import ROOT
 from scenarios._story import carry_on, play
 from scenarios.payments import PaymentServer
@@ -70,8 +71,9 @@ def store(file):
 
 
 def path(store, execution_id=RUN):
-    """The nodes that have committed, in order."""
-    return [row.node_id for row in store.list(execution_id) if row.step_type == "node"]
+    """The nodes that have committed, and what agents were about to do, in order."""
+    steps = ("node", "llm_call", "tool_call", "handoff")
+    return [row.node_id for row in store.list(execution_id) if row.step_type in steps]
 
 
 def made(payments):
@@ -94,6 +96,60 @@ RIGHT = {
         ["deposit", "clearance/summary", "clearance/review", "clearance/verdict", "clearance", "balance"],
         [("charges", "ada", 20), ("charges", "ada", 80)],
         {"second": "ch_2"},
+    ),
+    "refund_agent": (
+        ["turn:0", "turn:0/tool:look_up_order", "turn:1", "turn:1/tool:pay_refund", "turn:2", "turn:3"],
+        [("refunds", "ada", 120)],
+        "120 were paid back to ada.",
+    ),
+    "research_team": (
+        [
+            "turn:0",
+            "turn:0/tool:delegate_to_reader",
+            "turn:0/tool:delegate_to_reader/turn:0",
+            "turn:0/tool:delegate_to_reader/turn:0/tool:read_source",
+            "turn:0/tool:delegate_to_reader/turn:0/tool:read_source#2",
+            "turn:0/tool:delegate_to_reader/turn:1",
+            "turn:0/tool:delegate_to_reader/turn:2",
+            "turn:0/tool:delegate_to_reader",
+            "turn:1",
+            "turn:1/tool:delegate_to_buyer",
+            "turn:1/tool:delegate_to_buyer/turn:0",
+            "turn:1/tool:delegate_to_buyer/turn:0/tool:buy_report",
+            "turn:1/tool:delegate_to_buyer/turn:1",
+            "turn:1/tool:delegate_to_buyer/turn:2",
+            "turn:1/tool:delegate_to_buyer",
+            "turn:2",
+            "turn:3",
+        ],
+        [("charges", "desk", 80)],
+        "Tin rose, then fell; the report agrees.",
+    ),
+    "support_swarm": (
+        [
+            "front/turn:0",
+            "handoff:1",
+            "billing/turn:0",
+            "billing/turn:0/tool:pay_back",
+            "handoff:2",
+            "sales/turn:0",
+            "sales/turn:0/tool:sell",
+            "sales/turn:1",
+            "sales/turn:2",
+            "sales",
+        ],
+        [("refunds", "ada", 40), ("charges", "ada", 45)],
+        "40 are on their way back, and so is a new lamp.",
+    ),
+    "report": (
+        ["turn:0", "turn:0/tool:buy_figures", "turn:1", "turn:2", "turn:2", "turn:3", "turn:3", "turn:4"],
+        [("charges", "tin", 30)],
+        report.Report("tin", 12),
+    ),
+    "agent_in_chain": (
+        ["intake", "settle/turn:0", "settle/turn:0/tool:charge", "settle/turn:1", "settle/turn:2", "settle", "receipt"],
+        [("charges", "ada", 60)],
+        {"receipt": "A-1002: settled"},
     ),
 }
 STORIES = pytest.mark.parametrize("name", RIGHT)
@@ -133,7 +189,8 @@ def test_two_runs_of_it_are_alike_but_for_their_keys(store, payments, name):
 @pytest.mark.asyncio
 async def test_it_ends_alike_on_an_event_loop(store, payments, name):
     story, (nodes, paid, output) = story_of(name), RIGHT[name]
-    chain = story.build(store, payments.url)
+    with awaited():
+        chain = story.build(store, payments.url)
     result = await chain.aexecute(story.INPUT, execution_id=RUN)
     while result.pending_interrupt is not None:
         result = await chain.aresume(RUN, story.ANSWERS[result.pending_interrupt.reason])
@@ -214,7 +271,18 @@ def play_with_a_kill(builder, file, payments, effect):
 
 @pytest.mark.parametrize(
     ("name", "effect"),
-    [("refund", "payout"), ("invoice_loop", "send"), ("nested", "deposit"), ("nested", "balance")],
+    [
+        ("refund", "payout"),
+        ("invoice_loop", "send"),
+        ("nested", "deposit"),
+        ("nested", "balance"),
+        ("refund_agent", "pay"),
+        ("research_team", "report"),
+        ("support_swarm", "refund"),
+        ("support_swarm", "sale"),
+        ("report", "figures"),
+        ("agent_in_chain", "charge"),
+    ],
 )
 def test_a_kill_right_after_the_payment_changes_nothing(file, payments, name, effect):
     nodes, paid, output = RIGHT[name]

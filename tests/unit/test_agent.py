@@ -129,6 +129,7 @@ def test_a_run_is_a_row_before_each_question_and_each_tool_and_one_for_the_answe
             "tool_call_id": "c1",
             "output": "charged 5",
             "status": "ok",
+            "place": "",
         }
     ]
     assert fastdur.result(RUN, store).messages == agent.result(RUN).messages == result.messages
@@ -472,6 +473,47 @@ def test_a_fork_with_another_input_asks_that(store):
     agent.run("hi", RUN)
     first = store.list(RUN)[0].checkpoint_id
     assert agent.fork(RUN, first, input={"input": "ho"}).output == "HO"
+    assert agent.fork(RUN, first, input="hey").output == "HEY"
+
+
+CALLS = Message("assistant", "", (ToolCall("1", "note", {"text": "a"}), ToolCall("2", "note", {"text": "b"})))
+ANSWERS = [Message("tool", text, tool_call_id=text, name="note", status="ok") for text in ("1", "2", "3")]
+
+
+@pytest.mark.case("S42")
+@pytest.mark.parametrize("kept", [[ANSWERS[0]], [*ANSWERS], ANSWERS[1::-1], [], [ANSWERS[2], ANSWERS[2]]])
+def test_a_history_that_was_cut_has_one_answer_for_each_call_in_order(store, go, ledger, kept):
+    model = TestModel("done")
+    history = [ANSWERS[2], CALLS, *kept, Message("assistant", "so")]
+    go(Agent("a", model, ledger.tools(), checkpointer=store).run, "hi", RUN, history=history)
+    (asked,) = model.calls
+    assert answered_once(asked.messages)
+    roles = [message.role for message in asked.messages]
+    assert roles == ["assistant", "tool", "tool", "assistant", "user"]
+    given = {message.tool_call_id for message in kept}
+    assert [message.status for message in asked.messages if message.role == "tool"] == [
+        "ok" if number in given else "skipped" for number in "12"
+    ]
+
+
+@pytest.mark.case("S42")
+@pytest.mark.parametrize("cut", [slice(0, 1), slice(1, None), slice(0, 0), slice(0, 3)])
+def test_so_it_is_where_the_conversation_is_cut_when_the_run_is_resumed_or_forked(store, go, ledger, cut):
+    turn = [ToolCall("1", "note", {"text": "a"}), ToolCall("2", "charge", {"amount": 5})]
+    model = TestModel([turn, ToolCall("3", "charge", {"amount": 6}), "done"])
+    agent = Agent("a", model, ledger.tools(needs_approval=True), checkpointer=store)
+    go(agent.run, "hi", RUN)
+    said = agent.result(RUN)
+    assert said.status == "paused"
+    messages = store.list(RUN)[-1].state_snapshot["messages"]
+    branch = go(agent.fork, RUN, input={"messages": messages[cut]}, new_execution_id="f")
+    assert branch.status == "paused"
+    assert go(agent.resume, "f", YES).status == "paused"
+    result = go(agent.resume, RUN, NO, modified_state={"messages": messages[cut]})
+    assert result.status == "paused"
+    messages = store.list(RUN)[-1].state_snapshot["messages"]
+    assert go(agent.resume, RUN, NO, modified_state={"messages": messages[cut]}).status == "completed"
+    assert all(answered_once(request.messages) for request in model.calls)
 
 
 @pytest.mark.case("S51")

@@ -182,9 +182,10 @@ def test_tasks_for_one_sub_agent_pause_one_after_another_and_are_told_apart(stor
     assert asked[3] is None
     assert result.output == "all done"
     assert ledger == [("charge", 5)] * 2
-    assert [each["arguments"] for each in result.tool_calls] == [
-        {"input": task} for task in ("first", "second", "third")
-    ]
+    own = [each for each in result.tool_calls if not each["place"]]
+    assert [each["arguments"] for each in own] == [{"input": task} for task in ("first", "second", "third")]
+    inside = [(each["place"], each["status"]) for each in result.tool_calls if each["place"]]
+    assert inside == [(f"turn:{n}/tool:payer", status) for n, status in enumerate(["ok", "refused", "ok"])]
 
 
 def test_two_tasks_for_one_sub_agent_in_one_turn_are_two_frames(store, go):
@@ -211,7 +212,11 @@ def test_a_pause_inside_a_runner_leaves_the_other_calls_of_the_turn_unmade(store
     team = Agent("boss", TestModel(script), tools, checkpointer=store)
     go(team.run, "go", RUN)
     result = go(team.resume, RUN, YES)
-    assert [each["status"] for each in result.tool_calls] == ["ok", "skipped"]
+    assert [(each["place"], each["status"]) for each in result.tool_calls] == [
+        ("", "ok"),
+        ("", "skipped"),
+        ("turn:0/tool:payer", "ok"),
+    ]
     assert ledger == [("charge", 5)]
 
 

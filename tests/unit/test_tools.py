@@ -112,6 +112,7 @@ def test_a_tool_is_still_the_function(store):
         (lambda: FunctionTool(lambda *many: 1, name="x").spec, "plain parameter"),
         (lambda: FunctionTool(lost, name="x").spec, "cannot be read"),
         (lambda: FunctionTool(strange, name="x").spec, "no JSON schema"),
+        (lambda: tool(name="x", output_type=Chain)(lambda: 1).spec, "output_type= of tool 'x'"),
         (lambda: RunnerTool(sphinx, "x"), "give a Chain or an Agent"),
         (lambda: RunnerTool(Chain("a b"), "x"), "called 'a b'"),
         (lambda: RunnerTool(Chain("c"), "x", parameters=Chain).spec, "pydantic does not know"),
@@ -135,6 +136,29 @@ def test_what_a_tool_returns_is_told_as_text():
     assert text_of(None, "x") == "null"
     assert text_of({"a": [1, dt.date(2026, 1, 2)]}, "x") == '{"a":[1,"2026-01-02"]}'
     assert text_of(Item(1), "x") == '{"body":1}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (Item, {"body": 1}, '{"body":1}'),
+        (list[dt.date], [dt.date(2026, 1, 2)], '["2026-01-02"]'),
+        (str, "plain", "plain"),
+        (int, "5", "5"),
+    ],
+)
+def test_what_a_tool_with_an_output_type_returns_is_told_as_that_type(kind, value, told):
+    made = tool(name="x", output_type=kind)(lambda: value)
+    assert made.call({})(None) == ("ok", told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"), [(int, "x", "valid integer"), (Item, 5, "does not fit"), (bytes, b"x", "bytes")]
+)
+def test_what_does_not_fit_the_output_type_of_a_tool_is_refused(kind, value, said):
+    made = tool(name="x", output_type=kind)(lambda: value)
+    with pytest.raises(NodeResultError, match=f"tool 'x' returned.*{said}"):
+        made.call({})(None)
 
 
 @pytest.mark.case("S36")

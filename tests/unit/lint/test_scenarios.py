@@ -30,6 +30,10 @@ TWINS = {
     ("voucher", "broken_before"): "FDL03",
     ("webhooks", "broken_no_carry"): "FDL14",
     ("webhooks", "broken_no_idempotent"): "FDL02",
+    ("refund_agent", "broken_no_idempotent"): "FDL02",
+    ("research_team", "broken_no_idempotent"): "FDL02",
+    ("research_team", "broken_shelf"): "FDL12",
+    ("support_swarm", "broken_no_key"): "FDL10",
 }
 """The broken twins, and the rule that finds each."""
 
@@ -37,7 +41,8 @@ UNSEEN = {
     ("archive", "broken_fresh_name"): "what an effect calls its object is a matter of values",
     ("archive", "broken_append"): "what an effect writes is a matter of values",
     ("balance", "broken_frozen"): "which of two balances counts is a matter of the trade",
-    ("refund_agent", "broken_no_idempotent"): "the linter reads the nodes of chains, and no tools of agents",
+    ("report", "broken_counter"): "what a client of a model keeps is the client's own",
+    ("agent_in_chain", "broken_by_hand"): "that a run is kept nowhere may be meant",
     ("mail", "broken_receiver"): "the key is handed over; what the receiver makes of it is not in the source",
 }
 """The broken twins whose mistake no reader of the source could tell, and why."""
