@@ -11,7 +11,7 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
-from pytest_fastdur.faults import SweepError, faults_named
+from pytest_fastdur.faults import Fault, SweepError, faults_named, parse_token
 from pytest_fastdur.plugin import SWEEPS, option, report_folder
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
@@ -54,10 +54,17 @@ class Stores:
 class CrashSweep:
     """The sweep of one test. Each call sweeps one story and fails the test where something was found."""
 
-    def __init__(self, item: pytest.Item, ledger: EffectLedger, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        item: pytest.Item,
+        ledger: EffectLedger,
+        backend: Backend | None = None,
+        killable: Callable[[], Backend] | None = None,
+    ) -> None:
         self._item = item
         self._ledger = ledger
         self._backend = backend
+        self._killable = killable
 
     def __call__(
         self,
@@ -110,7 +117,8 @@ class CrashSweep:
         given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
         recorded = Recorded() if option(self._item.config, "report") else None
         try:
-            report = carry_out(story, self._order(given), self._backend, recorded)
+            order = self._order(given)
+            report = carry_out(story, order, self._place_for(order), recorded)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
         report.nodeid = self._item.nodeid
@@ -153,6 +161,13 @@ class CrashSweep:
             self._known(*kept, *([] if token is None else [token])),
         )
 
+    def _place_for(self, order: Order) -> Backend | None:
+        """Where the histories are kept: on a server of their own, where servers are killed."""
+        plans = [parse_token(token)[1] for token in (order.replay, *order.kept, *order.found) if token is not None]
+        faults = [*order.faults, *(step.fault for plan in plans for step in plan.steps)]
+        served = self._backend is not None and self._backend.served
+        return self._killable() if served and Fault.SERVER in faults and self._killable else self._backend
+
     def _kept(self) -> tuple[str, ...]:
         """The tokens of the marks on the test."""
         tokens: list[str] = []
@@ -168,11 +183,11 @@ class CrashSweep:
     def _found(self) -> tuple[str, ...]:
         """The tokens that the last run in this directory has found by this test."""
         cache: Any = getattr(self._item.config, "cache", None)
-        found: Any = None if cache is None else cache.get(self._place, None)
+        found: Any = None if cache is None else cache.get(self._cached, None)
         return tuple(found or ())
 
     @property
-    def _place(self) -> str:
+    def _cached(self) -> str:
         return f"fastdur/found/{sha256(self._item.nodeid.encode()).hexdigest()[:16]}"
 
     def _known(self, *tokens: str) -> dict[str, list[str]]:
@@ -209,4 +224,4 @@ class CrashSweep:
         if report.findings:
             cache.set(f"fastdur/boundaries/{report.digest}", report.boundaries)
         if report.findings or self._found():
-            cache.set(self._place, [finding.token for finding in report.findings])
+            cache.set(self._cached, [finding.token for finding in report.findings])

@@ -145,7 +145,7 @@ def live(
         strikes.make_faulty(store)
         store.setup()
     ending = Ending()
-    with ending:
+    with watch.until_the_end, ending:
         runner = _built(story, store)
         with observe(watch, store=runner.checkpointer):
             ending.result = _played(runner, story, call, watch)

@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
+    from pytest_fastdur.disk import Disk
     from pytest_fastdur.faults import Point, Step, When
+    from pytest_fastdur.postgres import Server
     from pytest_fastdur.wire import When as InAStatement
     from pytest_fastdur.wire import Wire
 
@@ -107,6 +110,8 @@ class Watch:
         self.events: list[Event] = []
         self.struck: list[Step] = []
         self.spent = False
+        self.dead = ""
+        """How this process has been crashed: it passes no boundary any more."""
         self.injected: RuntimeError | None = None
         self._execution_id = execution_id
         self._orders = {(step.point.when, step.point.name): step for step in steps}
@@ -126,6 +131,14 @@ class Watch:
         """The kinds of what the story leaves open anyway."""
         self.frozen: Callable[[Watch], None] | None = None
         """What happens while this process stands still."""
+        self.until_the_end = ExitStack()
+        """What is put back when the lifetime has ended."""
+        self.server: Server | None = None
+        """The server that keeps the store, where it is one that may be killed."""
+        self.disk: Disk | None = None
+        """What is asked of the disk, where its power may be cut."""
+        self.cut: tuple[int, int] | None = None
+        """Between which operations of the disk the power was cut: the first and the last place."""
 
     @property
     def wired(self) -> bool:
@@ -134,6 +147,9 @@ class Watch:
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
+        if self.dead:
+            raise SimulatedCrash(self.dead)
+        self._see_to_the_power()
         self.see_to_what_is_armed()
         event = self._event(boundary)
         self.events.append(event)
@@ -163,8 +179,8 @@ class Watch:
 
     def see_to_what_is_armed(self) -> None:
         """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
-        if self._armed is not None and self._armed.fault.file:
-            if not strikes.disarmed(self.store):
+        if self._armed is not None and (self._armed.fault.file or self._armed.fault is Fault.ABORT):
+            if not strikes.disarmed(self._armed.fault, self.store):
                 self.struck.append(self._armed)
             self._armed = None
         if self._wire is None:
@@ -179,6 +195,29 @@ class Watch:
             self.struck.append(armed)
         elif armed.fault is Fault.DROP:
             self._cut(armed, self._wire)
+
+    def _see_to_the_power(self) -> None:
+        """Nobody is told of what was done while the power went."""
+        if self._armed is not None and self._armed.fault is Fault.POWER:
+            assert self.cut is not None
+            self.cut = self.cut[0], len(self._disk.ops)
+            self._crash(self._armed)
+
+    @property
+    def _disk(self) -> Disk:
+        assert self.disk is not None, "a disk whose power may be cut"
+        return self.disk
+
+    def cut_off(self) -> bool:
+        """The power goes: now, or, before something that writes, while that is done."""
+        now = len(self._disk.ops)
+        self.cut = now, now
+        return False
+
+    def _crash(self, step: Step) -> NoReturn:
+        self.struck.append(step)
+        self.dead = f"crashed on purpose {step.point.when} {step.point.name}"
+        raise SimulatedCrash(self.dead)
 
     def _cut(self, step: Step, wire: Wire) -> None:
         if wire.cut():
@@ -198,10 +237,9 @@ class Watch:
         if step.fault in strikes.STRIKES:
             self._strike_from_inside(step)
             return
-        self.struck.append(step)
         if step.fault is Fault.CRASH:
-            message = f"crashed on purpose {step.point.when} {step.point.name}"
-            raise SimulatedCrash(message)
+            self._crash(step)
+        self.struck.append(step)
         if step.fault is Fault.RAISE:
             self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
             raise Inject(self.injected)
@@ -213,7 +251,9 @@ class Watch:
     def _strike_from_inside(self, step: Step) -> None:
         if strikes.STRIKES[step.fault](self):
             self.struck.append(step)
-        elif step.fault.file:
+        elif step.fault is Fault.POWER and step.point.when == "after":
+            self._crash(step)
+        elif step.fault.file or step.fault in (Fault.ABORT, Fault.POWER):
             self._armed = step
 
     def _strike_the_wire(self, step: Step) -> None:

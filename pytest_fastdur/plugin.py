@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -179,6 +180,18 @@ def fastdur_postgres(request: pytest.FixtureRequest) -> Iterator[PostgresStores]
 
 
 @pytest.fixture(scope="session")
+def fastdur_killable_postgres(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Return where histories are kept whose server may be killed: one that is started for them, once a session."""
+    from pytest_fastdur.backends import Schemas
+    from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.shared_server import or_none
+
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with or_none(request.config), PostgresStores.on_a_server_of_their_own(worker) as (stores, server):
+        yield Schemas(stores, server)
+
+
+@pytest.fixture(scope="session")
 def postgres_checkpointer_factory(fastdur_postgres: PostgresStores) -> Iterator[Callable[..., PostgresCheckpointer]]:
     """Return a function that makes an empty store in a schema of its own, for tests that need one for each example."""
     with fastdur_postgres.stores() as fresh:
@@ -260,7 +273,8 @@ def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_p
     """Return the sweep: `crash_sweep(build, input=…, answers=…, effects=…)` crashes a workflow at every boundary."""
     from pytest_fastdur.fixtures import CrashSweep
 
-    return CrashSweep(request.node, effects, fastdur_place)
+    killable = partial(request.getfixturevalue, "fastdur_killable_postgres")
+    return CrashSweep(request.node, effects, fastdur_place, killable)
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

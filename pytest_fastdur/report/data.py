@@ -61,6 +61,8 @@ class SweepReport:
     """How many histories that were kept, or found last time, were played first."""
     sampled: int = 0
     """How many real kills were compared with the crashes that were played."""
+    images: int = 0
+    """How many images of a file, such as a power cut may leave, were looked at."""
     deepest: int = 0
     """The most faults in one history."""
     closed: bool = True
