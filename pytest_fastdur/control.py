@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_fastdur.durable import DurableState
     from pytest_fastdur.ledger import Tally
+    from pytest_fastdur.observers import Event
     from pytest_fastdur.story import Story
     from pytest_fastdur.world import World
 
@@ -29,10 +30,8 @@ class Control:
     points: list[Point]
     kinds: dict[str, Point]
     """The first instant of each kind of boundary, before and after."""
-    sending: frozenset[Point]
-    """The instants that are followed by a statement to the server, where a proxy looked on."""
-    writing: frozenset[Point]
-    """The instants that are followed by a write to the store."""
+    events: dict[Point, Event]
+    """What was seen at each instant."""
     state: DurableState
     tallies: Mapping[str, Tally]
     counted: Mapping[str, int]
@@ -140,8 +139,7 @@ def _played(story: Story, world: World) -> Control:
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
         kinds,
-        frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
-        frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
+        {Point(label, event.when, event.name): event for label, event in events},
         world.state,
         {} if story.ledger is None else story.ledger.tallies(),
         story.counted(),

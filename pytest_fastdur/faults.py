@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 When = Literal["before", "after"]
 
 VERSION = "fd1"
+INSIDE = {"Statement": "sql", "Line": "lines"}
+"""The kinds of instants below and beside the boundaries of the engine, and by what names they are ordered."""
+BOUNDARIES = ("engine", *INSIDE.values())
 _TOKEN = re.compile(r"fd1(?:-(?P<digest>[0-9a-f]{4}))?:(?P<steps>.+)", re.DOTALL)
 _STEP = re.compile(
     r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w+!-]+)(?:@(?P<variant>[\w.]+))? (?P<when>before|after)", re.DOTALL
@@ -110,16 +113,19 @@ class Fault(Enum):
         """Whether it strikes a connection to a server, and so no process: the run must end as if nothing was."""
         return self in (Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
 
-    def strikes(self, when: When, *, sends: bool, writes: bool) -> bool:
-        """Whether it can strike at an instant.
+    def strikes(self, event: Event) -> bool:
+        """Whether it can strike at an instant; inside of what the engine does, only what ends the process can.
 
-        `sends` tells that what follows sends a statement to the server, `writes` that what follows writes to the store.
+        An error can also come out of a line of the user's.
         """
+        if event.kind in INSIDE:
+            dies = self in (Fault.CRASH, Fault.KILL)
+            return dies or (self is Fault.RAISE and event.kind == "Line")
         if self.file or self is Fault.ABORT:
-            return when == "before" and writes
+            return event.when == "before" and event.writes
         if self is Fault.POWER:
-            return writes
-        return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (when == "before" and sends)
+            return event.writes
+        return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (event.when == "before" and event.sends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +225,23 @@ def faults_named(names: str | Iterable[str | Fault]) -> tuple[Fault, ...]:
         message = "no fault is ordered; a sweep without one proves nothing"
         raise SweepError(message)
     return tuple(dict.fromkeys(faults))
+
+
+def boundaries_named(names: str | Iterable[str]) -> frozenset[str]:
+    """The kinds of boundaries of a comma list or of names; those of the engine are always among them."""
+    given = frozenset(name.strip() for name in (names.split(",") if isinstance(names, str) else names))
+    for name in sorted(given):
+        if name not in BOUNDARIES:
+            message = f"there are no boundaries {name!r}; there are {', '.join(BOUNDARIES)}"
+            raise SweepError(message)
+    return given - {"engine"}
+
+
+def boundaries_of(plans: Iterable[FaultPlan]) -> frozenset[str]:
+    """The kinds of boundaries that plans speak of, as the names of their instants tell."""
+    names = [step.point.name for plan in plans for step in plan.steps]
+    begin = {"sql": "sql ", "lines": "line "}
+    return frozenset(kind for kind, text in begin.items() for name in names if name.startswith(text))
 
 
 def digest_of(boundaries: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
-from pytest_fastdur.faults import Fault, SweepError, faults_named, parse_token
+from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
 from pytest_fastdur.plugin import SWEEPS, option, report_folder
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
@@ -75,6 +75,7 @@ class CrashSweep:
         effects: Mapping[str, str] | None = None,
         faults: str | Iterable[str] | None = None,
         at: str | None = None,
+        boundaries: str | Iterable[str] | None = None,
         depth: int | None = None,
         recovery: bool = False,
         budget: int | None = None,
@@ -94,11 +95,12 @@ class CrashSweep:
         or `recovery=True`, crashes each recovery at each of its boundaries too. `fresh` puts the outside world back
         before each history, `provider` says how often each effect happened as that world counts it. `before(store)`
         fills the store before each history, and `enter(runner, execution_id)` begins the run in place of `execute`:
-        `runner.fork("source", new_execution_id=execution_id)` sweeps a fork.
+        `runner.fork("source", new_execution_id=execution_id)` sweeps a fork. `boundaries="sql,lines"` crashes at each
+        statement of the store and at each line of the nodes too.
 
-        For faults, at, depth, budget and seed the command line counts before this call, this call before the marker
-        `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where two runs
-        without a fault differ, and where a budget cut the sweep off.
+        For faults, at, boundaries, depth, budget and seed the command line counts before this call, this call before
+        the marker `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where
+        two runs without a fault differ, and where a budget cut the sweep off.
         """
         __tracebackhide__ = True
         story = Story(
@@ -114,7 +116,14 @@ class CrashSweep:
             before=before,
             enter=enter,
         )
-        given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+        given = {
+            "faults": faults,
+            "at": at,
+            "boundaries": boundaries,
+            "depth": 2 if recovery else depth,
+            "budget": budget,
+            "seed": seed,
+        }
         recorded = Recorded() if option(self._item.config, "report") else None
         try:
             order = self._order(given)
@@ -158,6 +167,7 @@ class CrashSweep:
             hasattr(os, "fork"),
             kept,
             self._found(),
+            boundaries_named(chosen("boundaries") or ()),
             self._known(*kept, *([] if token is None else [token])),
         )
 

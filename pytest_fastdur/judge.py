@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
 """What a story may do when it deals with an error itself: go another way."""
-_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect")
+_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect", "Line")
 """What the engine does as user code is called, or inside of it."""
 _MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO, *(fault for fault in Fault if fault.lasts))
 """By these a call may end, with the documented error; or it goes on."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,9 +16,10 @@ from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
 from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
 from fastdur.records import Resume
-from pytest_fastdur import strikes
+from pytest_fastdur import statements, strikes
 from pytest_fastdur.faults import SweepError
 from pytest_fastdur.leaks import Held
+from pytest_fastdur.lines import files_of, telling
 from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
@@ -144,10 +146,13 @@ def live(
     if faulty:
         strikes.make_faulty(store)
         store.setup()
+    if "sql" in watch.inside:
+        statements.tell(store, watch)
     ending = Ending()
     with watch.until_the_end, ending:
         runner = _built(story, store)
-        with observe(watch, store=runner.checkpointer):
+        told = telling(files_of(runner), watch.line) if "lines" in watch.inside else nullcontext()
+        with observe(watch, store=runner.checkpointer), told:
             ending.result = _played(runner, story, call, watch)
     watch.see_to_what_is_armed()
     lifetime = _judged(call, ending, watch)

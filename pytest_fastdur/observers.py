@@ -7,18 +7,22 @@ import json
 import os
 import signal
 import sys
+import threading
 from contextlib import ExitStack
+from contextvars import Context
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
-from pytest_fastdur import strikes
+from fastdur.scope import current
+from pytest_fastdur import lines, statements, strikes
 from pytest_fastdur.faults import Fault
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from types import CodeType
 
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
@@ -34,6 +38,10 @@ _IN_A_STATEMENT: dict[Fault, InAStatement] = {
     Fault.LOST_ANSWER: "after",
 }
 
+CALLS = frozenset({"Invoke", "RunEffect", "Transact", "AwaitEffect"})
+"""What calls user code, or waits for it."""
+RETURNS = frozenset({"RunEffect", "EndEffect", "Transact", "AwaitEffect"})
+"""What the engine does inside of user code, which goes on after it."""
 _WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect", "Transact"})
 
 
@@ -123,6 +131,13 @@ class Watch:
         self._wire = wire
         self._sent = 0
         self._armed: Step | None = None
+        self.inside: frozenset[str] = frozenset()
+        """The instants below and beside the engine's that count: `sql`, `lines`."""
+        self.asleep = False
+        """Whether this process stands still."""
+        self._engine: Event | None = None
+        """The last instant of the engine's."""
+        self._lines: set[tuple[CodeType, int]] = set()
         self.store: object = None
         """The store object of this lifetime."""
         self.task: asyncio.Task[Any] | None = None
@@ -152,23 +167,54 @@ class Watch:
         self._see_to_the_power()
         self.see_to_what_is_armed()
         event = self._event(boundary)
+        self._engine = event
+        self._lines.clear()
+        self._pass(event)
+
+    def _pass(self, event: Event) -> None:
         self.events.append(event)
         if len(self.events) > self._budget:
             self.spent = True
             message = f"more than {self._budget} boundaries in one lifetime"
             raise SimulatedCrash(message)
-        if self._look is not None:
-            self._look(self)
+        if self._look is not None:  # as another process: it knows nothing of a transaction that this one is in
+            Context().run(self._look, self)
         step = self._orders.get((event.when, event.name))
         if step is not None:
             self._strike(step)
 
+    def statement(self, when: When, text: str) -> None:
+        """Take note of a statement that the store sends, as far as it is part of what the engine does."""
+        at = self._engine
+        if at is None or at.when == "after" or threading.current_thread().name == "fastdur-leases":
+            return
+        if self.dead:
+            if text.startswith("ROLLBACK"):  # so ends what a dead process has begun
+                return
+            raise SimulatedCrash(self.dead)
+        self._pass(
+            Event(when, self._numbered(when, f"sql {statements.summary(text)} in {at.name}"), "Statement", at.run)
+        )
+
+    def line(self, code: CodeType, line: int) -> None:
+        """Take note of a line of the user's that is about to be executed; once between two boundaries of the engine."""
+        at = self._engine
+        if at is None or self.asleep or at.kind not in (CALLS if at.when == "before" else RETURNS):
+            return
+        if self.dead:
+            raise SimulatedCrash(self.dead)
+        if (code, line) not in self._lines:
+            self._lines.add((code, line))
+            self._pass(Event("before", self._numbered("before", lines.name_of(code, line)), "Line", at.run))
+
+    def _numbered(self, when: When, name: str) -> str:
+        """A name, with a number from the second time on."""
+        count = self._names[when, name] = self._names.get((when, name), 0) + 1
+        return name if count == 1 else f"{name} [{count}]"
+
     def _event(self, boundary: Boundary) -> Event:
         run = self._run(boundary.execution_id)
-        name = f"{run}{boundary.name}"
-        count = self._names[boundary.when, name] = self._names.get((boundary.when, name), 0) + 1
-        if count > 1:  # a second call for one run in one lifetime counts from one again
-            name = f"{name} [{count}]"
+        name = self._numbered(boundary.when, f"{run}{boundary.name}")  # a second call for one run counts from one again
         effect: Any = boundary.effect
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
@@ -217,6 +263,10 @@ class Watch:
     def _crash(self, step: Step) -> NoReturn:
         self.struck.append(step)
         self.dead = f"crashed on purpose {step.point.when} {step.point.name}"
+        scope = current.get()
+        if scope:  # user code is at work, and goes through its `finally` as it dies
+            host: Any = scope.node.host
+            host.crash()
         raise SimulatedCrash(self.dead)
 
     def _cut(self, step: Step, wire: Wire) -> None:
@@ -242,6 +292,8 @@ class Watch:
         self.struck.append(step)
         if step.fault is Fault.RAISE:
             self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
+            if self.events[-1].kind == "Line":
+                raise self.injected
             raise Inject(self.injected)
         if self._announce is not None:
             self._announce(self)

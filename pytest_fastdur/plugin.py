@@ -30,6 +30,7 @@ _OPTIONS = {
         "kinds of fault, comma separated: crash (if none is given), kill, raise, cancel, zombie, … (see the docs)",
     ),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
+    "boundaries": ("LIST", "beside those of the engine: sql, each statement of a store; lines, each line of a node"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
     "backends": (
@@ -43,7 +44,7 @@ _OPTIONS = {
 }
 PATCH = "fastdur-regressions.patch"
 _CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
-_MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+_MARKER = "fastdur(faults, at, boundaries, depth, budget, seed): what crash_sweep does where its call does not say"
 _REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
 _LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
@@ -80,11 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause 
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if not given:
         return
-    from pytest_fastdur.faults import SweepError, faults_named, parse_token
+    from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
 
     try:
         if "faults" in given:
             faults_named(given["faults"])
+        if "boundaries" in given:
+            boundaries_named(given["boundaries"])
         if "replay" in given:
             parse_token(given["replay"])
     except SweepError as error:

@@ -25,8 +25,11 @@ _HERE = (Fault.POWER, Fault.SERVER, Fault.ABORT)
 class Worlds:
     """Fresh histories of one story, one after another, each in a place of its own."""
 
-    def __init__(self, story: Story, backend: Backend | None, faults: Sequence[Fault]) -> None:
+    def __init__(
+        self, story: Story, backend: Backend | None, faults: Sequence[Fault], inside: frozenset[str] = frozenset()
+    ) -> None:
         self.story = story
+        self._inside = inside
         self._wired = any(fault.wire for fault in faults)
         self._forked = Fault.KILL in faults and not self._wired
         self._children: Children | None = None
@@ -72,7 +75,14 @@ class Worlds:
                 raise SweepError(message)
         children = self._served() if forked else None
         self._open = World(
-            self.story, self._backend, self.budget, children=children, wired=wired, usual=self.usual, power=power
+            self.story,
+            self._backend,
+            self.budget,
+            children=children,
+            wired=wired,
+            usual=self.usual,
+            power=power,
+            inside=self._inside,
         )
         return self._open
 

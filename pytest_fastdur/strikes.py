@@ -23,7 +23,9 @@ AN_HOUR = 3600.0
 def freeze(watch: Watch) -> bool:
     """The process stands still for longer than its lease; another carries the run on; then this one goes on."""
     assert watch.frozen is not None, "a history that is played here"
+    watch.asleep = True
     watch.frozen(watch)
+    watch.asleep = False
     return True
 
 

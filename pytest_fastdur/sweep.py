@@ -18,6 +18,8 @@ from pytest_fastdur.faults import (
     Point,
     Step,
     SweepError,
+    boundaries_named,
+    boundaries_of,
     check_digest,
     digest_of,
     faults_named,
@@ -65,6 +67,8 @@ class Order:
     """Tokens that the test keeps: they are played first, and must fit."""
     found: tuple[str, ...] = ()
     """Tokens that were found last time: they are played first, where they still fit."""
+    boundaries: frozenset[str] = frozenset()
+    """The instants below and beside those of the engine: `sql`, `lines`."""
     known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
 
@@ -107,6 +111,7 @@ def explore(
     budget: int | None = None,
     seed: int | None = None,
     replay: str | None = None,
+    boundaries: str | Iterable[str] = (),
     backend: Backend | None = None,
 ) -> SweepReport:
     """Sweep a story and say what was found.
@@ -118,17 +123,19 @@ def explore(
     leaves that out, and `depth=2` faults each recovery at each of its boundaries, whatever the fault.
 
     `report.ok` is true only if everything that was ordered was tried and held; a budget that cuts it off is no pass.
+    `boundaries` are those of the engine, with `sql` also each statement of a store, with `lines` each line of a node.
     `backend` keeps the histories: SQLite files, if none is given.
 
     Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
     those there are), a token that was recorded on another list of boundaries (`DivergenceError`).
     """
-    return carry_out(story, Order(faults_named(faults), at, depth, budget, seed, replay), backend)
+    order = Order(faults_named(faults), at, depth, budget, seed, replay, boundaries=boundaries_named(boundaries))
+    return carry_out(story, order, backend)
 
 
-def boundary_names(story: Story) -> list[str]:
+def boundary_names(story: Story, boundaries: str | Iterable[str] = ()) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with Worlds(story, None, (Fault.CRASH,)) as worlds:
+    with Worlds(story, None, (Fault.CRASH,), boundaries_named(boundaries)) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
@@ -144,7 +151,9 @@ def carry_out(
     faults = possible(faults, on_the_store(story, backend), report)
     if Fault.POWER in faults:
         check_the_model()
-    with Worlds(story, backend, faults) as worlds:
+    kept = [parse_token(token)[1] for token in (*order.kept, *order.found)]
+    inside = order.boundaries | boundaries_of([*kept, *([] if plan is None else [plan])])
+    with Worlds(story, backend, faults, inside) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
@@ -253,11 +262,8 @@ class _Sweep:
         if pattern is not None:
             self._report.restricted = f"at {pattern}"
         for fault in sorted(self._order.faults, key=_KINDS.index):
-            control = self._control
-            struck = [
-                p for p in points if fault.strikes(p.when, sends=p in control.sending, writes=p in control.writing)
-            ]
-            yield from (Step(point, fault) for point in struck)
+            events = self._control.events
+            yield from (Step(point, fault) for point in points if fault.strikes(events[point]))
 
     def _recoveries(self, outcome: Outcome) -> None:
         """The same first fault, then another at each boundary of the recovery from it."""

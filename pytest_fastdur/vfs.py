@@ -129,7 +129,7 @@ class _Layer:
         self._vfs.name = ctypes.addressof(self._name)
         self._vfs.open, self._vfs.delete = (ctypes.cast(call, _ptr).value for call in self._callbacks[:2])
         self._methods: dict[int, tuple[int, Any]] = {}
-        self._files: dict[int, tuple[Listener, int]] = {}
+        self._files: dict[int, tuple[Listener, int, int]] = {}
         self.listeners: dict[str, Listener] = {}
         """By the path of the database."""
 
@@ -138,6 +138,14 @@ class _Layer:
         self._register(ctypes.addressof(self._vfs) if on else self._system_at, 1)
         call = ctypes.cast(self._callbacks[2], _ptr) if on else None
         self._set_call(self._system_at, b"openDirectory", call)
+
+    def let_go(self, path: str) -> None:
+        """Tell nobody any more, also not of files that are still open: they may be closed when Python has ended."""
+        listener = self.listeners.pop(path)
+        for file, (told, _, real) in list(self._files.items()):
+            if told is listener:
+                _ptr.from_address(file).value = real
+                del self._files[file]
 
     def _listener(self, path: str) -> tuple[Listener | None, str]:
         base = path.removesuffix("-wal").removesuffix("-journal")
@@ -151,9 +159,9 @@ class _Layer:
             listener, base = self._listener(ctypes.string_at(name).decode())
             pointer = _ptr.from_address(file)
             if listener is not None and pointer.value:
-                methods = self._reporting(pointer.value)
-                self._files[file] = listener, listener.opened(base, self._content(file, pointer.value), new=new)
-                pointer.value = methods
+                real = pointer.value
+                self._files[file] = listener, listener.opened(base, self._content(file, real), new=new), real
+                pointer.value = self._reporting(real)
         return code
 
     @staticmethod
@@ -179,17 +187,17 @@ class _Layer:
                 return close(file)  # type: ignore[no-any-return]
 
             def on_write(file: int, data: int, size: int, at: int) -> int:
-                listener, inode = self._files[file]
+                listener, inode, _ = self._files[file]
                 listener.wrote(inode, at, ctypes.string_at(data, size))
                 return write(file, data, size, at)  # type: ignore[no-any-return]
 
             def on_truncate(file: int, size: int) -> int:
-                listener, inode = self._files[file]
+                listener, inode, _ = self._files[file]
                 listener.truncated(inode, size)
                 return truncate(file, size)  # type: ignore[no-any-return]
 
             def on_sync(file: int, flags: int) -> int:
-                listener, inode = self._files[file]
+                listener, inode, _ = self._files[file]
                 listener.synced(inode)
                 return sync(file, flags)  # type: ignore[no-any-return]
 
@@ -229,7 +237,10 @@ def why_not() -> str | None:
 
 @contextmanager
 def listening(path: str, listener: Listener) -> Generator[None]:
-    """Tell `listener` what happens to the database at `path`, as far as connections are opened in the block."""
+    """Tell `listener` what happens to the database at `path` in the block, by connections that are opened in it.
+
+    No other thread may be at work on that database when the block ends.
+    """
     layer = _layer()
     if not layer.listeners:
         layer.switch(on=True)
@@ -237,6 +248,6 @@ def listening(path: str, listener: Listener) -> Generator[None]:
     try:
         yield
     finally:
-        del layer.listeners[path]
+        layer.let_go(path)
         if not layer.listeners:
             layer.switch(on=False)

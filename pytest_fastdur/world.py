@@ -52,9 +52,11 @@ class World:
         wired: bool = False,
         usual: frozenset[str] | None = None,
         power: Power | None = None,
+        inside: frozenset[str] = frozenset(),
     ) -> None:
         self.story = story
         self.place = backend.fresh()
+        self._inside = inside
         self._power = power
         if power is not None:
             remove(self.place)
@@ -173,11 +175,11 @@ class World:
         zombie = Zombie(self, call) if any(step.fault is Fault.ZOMBIE for step in steps) else None
         if self._children is not None:
             lifetime = self._children.live(
-                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget)
+                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget, self._inside)
             )
         else:
             watch = Watch(self.story.execution_id, steps, self._budget, look=look, wire=self._wire)
-            watch.usual = self.usual or frozenset()
+            watch.inside, watch.usual = self._inside, self.usual or frozenset()
             watch.frozen = None if zombie is None else zombie.freeze
             watch.server = self._backend.server
             watch.disk = None if self._power is None else self._power.disk
