@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -245,10 +246,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the Postgres server that was started for this session."""
-    from pytest_fastdur.shared_server import stop_server
+    """Stop the Postgres server that was started for this session, if one was: by this process or by a worker of it."""
+    if os.path.exists(server_note(os.getpid())):  # noqa: PTH110 - what stops a server is imported where there is one
+        from pytest_fastdur.shared_server import stop_server
 
-    stop_server(config)
+        stop_server(config)
+
+
+def server_note(leader: int) -> str:
+    """Where is written down which server the session of a process has."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return os.path.join(gettempdir(), f"fastdur-pg-{user}-{leader}")  # noqa: PTH118 - as above
 
 
 @pytest.fixture
