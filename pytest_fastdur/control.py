@@ -40,6 +40,8 @@ class Control:
     lifetimes: int
     awaited: bool
     """Whether it runs on an event loop."""
+    lines: frozenset[str]
+    """The lines of the functions of its runner, where they are boundaries."""
     left: frozenset[str]
     """The kinds of what its lifetimes leave open, threads or files: no leak of such a kind can be judged."""
 
@@ -118,6 +120,20 @@ def _edges(graph: Any) -> Iterator[tuple[str, str, Any, int | None]]:
             yield from _edges(node)
 
 
+def nodes_of(control: Control) -> list[str]:
+    """The nodes of the runner, and of runners inside of it, by its name and their address."""
+    run = control.state.run
+    return [] if run is None else [f"{run.head.runner}/{address}" for address in _addresses(run.head.graph)]
+
+
+def _addresses(graph: Any) -> Iterator[str]:
+    """The addresses of the functions that a stored graph calls."""
+    nodes: dict[str, Any] = cast("dict[str, Any]", graph).get("nodes", {}) if isinstance(graph, dict) else {}
+    for name, node in nodes.items():
+        inner = [f"{name}/{address}" for address in _addresses(node)]
+        yield from inner or [name]
+
+
 def _played(story: Story, world: World) -> Control:
     while (call := world.next_call()) is not None:
         lifetime = world.live(call)
@@ -147,6 +163,7 @@ def _played(story: Story, world: World) -> Control:
         max((len(life.events) for life in world.lifetimes), default=0),
         len(world.lifetimes),
         any(life.awaited for life in world.lifetimes),
+        frozenset(line for life in world.lifetimes for line in life.lines),
         frozenset(world.left),
     )
     world.close()

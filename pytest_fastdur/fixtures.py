@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -11,8 +11,10 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
+from pytest_fastdur.extended import extended
 from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
 from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.report.progress import Bar
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
 from pytest_fastdur.sweep import Order, Recorded, carry_out
@@ -127,9 +129,12 @@ class CrashSweep:
         recorded = Recorded() if option(self._item.config, "report") else None
         try:
             order = self._order(given)
-            report = carry_out(story, order, self._place_for(order), recorded)
+            with closing(self._bar()) as bar, extended(self._item.config):
+                report = carry_out(story, order, self._place_for(order), recorded, bar)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        for finding in report.findings:
+            self._item.ihook.pytest_fastdur_finding(item=self._item, report=report, finding=finding)
         report.nodeid = self._item.nodeid
         self._keep(report)
         if recorded is not None:
@@ -137,6 +142,21 @@ class CrashSweep:
         if not report.ok:
             pytest.fail(report.render(), pytrace=False)
         return report
+
+    def _bar(self) -> Bar:
+        """What says how far a sweep has come: on a terminal that somebody may look at, else nothing."""
+        manager = self._item.config.pluginmanager
+        reporter: Any = manager.get_plugin("terminalreporter")
+        capture: Any = manager.get_plugin("capturemanager")
+        watched = reporter is not None and reporter.isatty and reporter.verbosity >= 0 and not os.environ.get("CI")
+        tw: Any = getattr(reporter, "_tw", None)
+
+        def write(text: str) -> None:
+            if watched:
+                with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+                    tw.write(text, flush=True)
+
+        return Bar(write)
 
     def _order(self, given: Mapping[str, Any]) -> Order:
         marker = self._item.get_closest_marker("fastdur")
@@ -158,7 +178,7 @@ class CrashSweep:
         token = option(config, "replay")
         kept = self._kept()
         return Order(
-            faults_named(chosen("faults") or "crash"),
+            faults_named(chosen("faults") or self._item.ihook.pytest_fastdur_faults(item=self._item) or "crash"),
             chosen("at"),
             chosen("depth"),
             None if budget is None else int(budget),

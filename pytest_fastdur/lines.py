@@ -35,6 +35,18 @@ def files_of(runner: Runner) -> frozenset[str]:
     return frozenset(code.co_filename for code in found if code is not None and not code.co_filename.startswith(_OURS))
 
 
+def lines_in(runner: Runner) -> list[str]:
+    """The names of all lines of the functions of a runner."""
+    files = files_of(runner)
+    codes = {code_of(fn) for _, fn in runner.functions()}
+    return [
+        name_of(code, line).removeprefix("line ")
+        for code in codes
+        if code is not None and code.co_filename in files
+        for line in lines_of(code)
+    ]
+
+
 def code_of(fn: Any) -> CodeType | None:
     """The code of a function, of a partial, of an object that can be called; None of what is not written in Python."""
     while hasattr(fn, "func"):

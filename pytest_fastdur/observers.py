@@ -17,6 +17,7 @@ from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
 from fastdur.scope import current
 from pytest_fastdur import lines, statements, strikes
+from pytest_fastdur.extended import in_force
 from pytest_fastdur.faults import Fault
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def row_fact(row: Any) -> tuple[str, ...]:
 
 def frames_digest(frames: Frame) -> str:
     """A digest of a tree of frames: states, visits, questions and answers, not how often a model was asked again."""
-    text = json.dumps(without_repeats(frames.tree()), sort_keys=True, separators=(",", ":"))
+    tree = in_force.canonical(without_repeats(frames.tree()))
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

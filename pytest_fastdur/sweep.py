@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
 from pytest_fastdur.calibration import check_the_model
 from pytest_fastdur.closure import Closure, outside_of
-from pytest_fastdur.control import ControlError, controlled, limits_of
+from pytest_fastdur.control import ControlError, controlled, limits_of, nodes_of
 from pytest_fastdur.evidence import Evidence
 from pytest_fastdur.faults import (
     Fault,
@@ -32,14 +32,16 @@ from pytest_fastdur.report.data import Finding, SweepReport, cell_key
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
 from pytest_fastdur.verdicts import Verdict, Violation
+from pytest_fastdur.world import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
     from pytest_fastdur.durable import DurableState
     from pytest_fastdur.evidence import End
+    from pytest_fastdur.observers import Event
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
@@ -140,9 +142,13 @@ def boundary_names(story: Story, boundaries: str | Iterable[str] = ()) -> list[s
 
 
 def carry_out(
-    story: Story, order: Order, backend: Backend | None = None, recorded: Recorded | None = None
+    story: Story,
+    order: Order,
+    backend: Backend | None = None,
+    recorded: Recorded | None = None,
+    progress: Callable[[SweepReport], object] | None = None,
 ) -> SweepReport:
-    """Carry out an order; what is seen is kept in `recorded`."""
+    """Carry out an order; what is seen is kept in `recorded`, and `progress` hears of every history."""
     digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
@@ -165,7 +171,8 @@ def carry_out(
         report.notes = list(limits_of(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
-        sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
+        report.nodes, report.known_lines = nodes_of(control), sorted(control.lines)
+        sweep = _Sweep(worlds, control, report, replace(order, faults=faults), progress)
         if recorded is not None:
             recorded.end, sweep.recorded = control.end, recorded
         if plan is not None:
@@ -175,6 +182,7 @@ def carry_out(
         else:
             sweep.first(order.plans(control.boundaries))
             sweep.all()
+        sweep.end()
     return report
 
 
@@ -185,8 +193,19 @@ def _name_of(story: Story, backend: Backend | None) -> str:
 class _Sweep:
     """An order being carried out on one story."""
 
-    def __init__(self, worlds: Worlds, control: Control, report: SweepReport, order: Order) -> None:
+    def __init__(
+        self,
+        worlds: Worlds,
+        control: Control,
+        report: SweepReport,
+        order: Order,
+        progress: Callable[[SweepReport], object] | None = None,
+    ) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
+        self._progress = progress
+        self._reached: set[str] = set()
+        self._lines: set[str] = set()
+        self._cover(control.events.values())
         self.recorded: Recorded | None = None
         self._good: list[str] = []
         self._causes: dict[tuple[str, str], Finding] = {}
@@ -208,6 +227,10 @@ class _Sweep:
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
+        for fault in self._order.faults:
+            for point, event in self._control.events.items():
+                column = f"{fault.value} {point.when}"
+                self._report.possible[column] = self._report.possible.get(column, 0) + fault.strikes(event)
         plans = [FaultPlan((step,)) for step in self._steps()]
         if self._order.seed is not None:
             random.Random(self._order.seed).shuffle(plans)  # noqa: S311 - a choice that can be repeated
@@ -223,6 +246,11 @@ class _Sweep:
             sample = self._order.sample and self._worlds.shared
             if sample and self._order.at is None and not self._report.findings:
                 self._tie()
+
+    def end(self) -> None:
+        """What was reached, into the report."""
+        self._report.reached, self._report.lines = sorted(self._reached), sorted(self._lines)
+        self._report.possible = {column: number for column, number in self._report.possible.items() if number}
 
     def _tie(self) -> None:
         """Kill a real process once at each kind of boundary: it must leave what the played crash there has left."""
@@ -246,6 +274,16 @@ class _Sweep:
         while closure and report.points == report.ordered and not self._spent(closure.instants):
             self._play(closure.next(), closure)
         report.states, report.instants, report.closed = closure.states, closure.instants, not closure
+
+    def _cover(self, events: Iterable[Event]) -> None:
+        """Note which nodes were entered and which lines were executed."""
+        run = self._control.state.run
+        name = "" if run is None else run.head.runner
+        for event in events:
+            if event.kind == "Invoke" and event.path is not None and not event.run:
+                self._reached.add(f"{name}/{address_of(event.path)}")
+            elif event.kind == "Line":
+                self._lines.add(event.name.partition(" [")[0].removeprefix("line "))
 
     def replay(self, plan: FaultPlan) -> None:
         """One plan."""
@@ -323,9 +361,13 @@ class _Sweep:
         world = self._worlds.fresh(plan)
         outcome = play(world, plan, self._control, closure)
         world.close()
+        for lifetime in outcome.lifetimes:
+            self._cover(lifetime.events)
         self._report.deepest = max(self._report.deepest, len(plan.steps))
         self._report.lifetimes += len(outcome.lifetimes)
         self._enter(outcome)
+        if self._progress is not None:
+            self._progress(self._report)
         return outcome
 
     def _enter(self, outcome: Outcome) -> None:

@@ -13,6 +13,7 @@ from pytest_fastdur import invariants
 from pytest_fastdur.backends import remove
 from pytest_fastdur.children import Life
 from pytest_fastdur.durable import DurableState
+from pytest_fastdur.extended import in_force
 from pytest_fastdur.faults import Fault, SweepError
 from pytest_fastdur.leaks import kind_of, left_locked
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
@@ -292,6 +293,7 @@ class World:
             state = self.state
         self.states.append(state)
         self.violations += invariants.check(state)
+        self.violations += [Violation(Verdict.CORRUPT, text) for text in in_force.wrong(state)]
         self.violations += self._others.check(state)
         self._recorded.append(frozenset() if state.run is None else state.run.recorded())
 
@@ -308,7 +310,7 @@ class World:
             if event.kind == "Invoke" and event.path is not None and event.name.startswith("node "):
                 if event.when == "before" and event.path in self._committed:
                     self._broken(Verdict.STEP_REPEATED, f"{event.path} was acknowledged and ran again")
-                self._entered[_address(event.path)] = event.path
+                self._entered[address_of(event.path)] = event.path
             if event.row is not None:
                 self._acknowledge(event.row, event)
         self._compare_history()
@@ -377,5 +379,6 @@ def _misplaced(told: Sequence[tuple[str, ...]], facts: Sequence[tuple[str, ...]]
     return next((row for row in told if row not in rest), None)
 
 
-def _address(path: str) -> str:
+def address_of(path: str) -> str:
+    """The address of a path: the same without visits."""
     return "/".join(part.rpartition("#")[0] for part in path.split("/"))
