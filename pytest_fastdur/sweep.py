@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
+from pytest_fastdur.book import Book, change
 from pytest_fastdur.calibration import check_the_model
 from pytest_fastdur.closure import Closure, outside_of
 from pytest_fastdur.control import ControlError, controlled, limits_of, nodes_of
@@ -28,11 +29,10 @@ from pytest_fastdur.faults import (
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
 from pytest_fastdur.power import variants
-from pytest_fastdur.report.data import Finding, SweepReport, cell_key
+from pytest_fastdur.report.data import SweepReport
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
 from pytest_fastdur.verdicts import Verdict, Violation
-from pytest_fastdur.world import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pytest_fastdur.control import Control
     from pytest_fastdur.durable import DurableState
     from pytest_fastdur.evidence import End
-    from pytest_fastdur.observers import Event
 
 __all__ = ["Order", "Story", "SweepReport", "boundary_names", "explore"]
 
@@ -203,12 +202,8 @@ class _Sweep:
     ) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
         self._progress = progress
-        self._reached: set[str] = set()
-        self._lines: set[str] = set()
-        self._cover(control.events.values())
+        self._book = Book(control, report)
         self.recorded: Recorded | None = None
-        self._good: list[str] = []
-        self._causes: dict[tuple[str, str], Finding] = {}
         crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
         self._closure = Closure(control) if crashes else None
         self._left: dict[Point, DurableState] = {}
@@ -249,7 +244,7 @@ class _Sweep:
 
     def end(self) -> None:
         """What was reached, into the report."""
-        self._report.reached, self._report.lines = sorted(self._reached), sorted(self._lines)
+        self._book.close()
         self._report.possible = {column: number for column, number in self._report.possible.items() if number}
 
     def _tie(self) -> None:
@@ -261,8 +256,8 @@ class _Sweep:
                 self._report.sampled += 1
                 played, left = self._left.get(point), world.state
                 if played is not None and played.canonical != left.canonical:
-                    change = _change(played.lines, left.lines)
-                    what = f"a real kill leaves something else than the played crash: {'; '.join(change)}"
+                    changed = change(played.lines, left.lines)
+                    what = f"a real kill leaves something else than the played crash: {'; '.join(changed)}"
                     found = Violation(Verdict.DIED_OTHERWISE, what)
                     evidence = Evidence(plan, self._control.questions, self._control.end, complete=False, seen=(found,))
                     lived = world.lifetimes
@@ -274,16 +269,6 @@ class _Sweep:
         while closure and report.points == report.ordered and not self._spent(closure.instants):
             self._play(closure.next(), closure)
         report.states, report.instants, report.closed = closure.states, closure.instants, not closure
-
-    def _cover(self, events: Iterable[Event]) -> None:
-        """Note which nodes were entered and which lines were executed."""
-        run = self._control.state.run
-        name = "" if run is None else run.head.runner
-        for event in events:
-            if event.kind == "Invoke" and event.path is not None and not event.run:
-                self._reached.add(f"{name}/{address_of(event.path)}")
-            elif event.kind == "Line":
-                self._lines.add(event.name.partition(" [")[0].removeprefix("line "))
 
     def replay(self, plan: FaultPlan) -> None:
         """One plan."""
@@ -362,7 +347,7 @@ class _Sweep:
         outcome = play(world, plan, self._control, closure)
         world.close()
         for lifetime in outcome.lifetimes:
-            self._cover(lifetime.events)
+            self._book.cover(lifetime.events)
         self._report.deepest = max(self._report.deepest, len(plan.steps))
         self._report.lifetimes += len(outcome.lifetimes)
         self._enter(outcome)
@@ -371,50 +356,6 @@ class _Sweep:
         return outcome
 
     def _enter(self, outcome: Outcome) -> None:
-        """Into the matrix, at the first fault: the worst that came of it; and among the findings."""
         if self.recorded is not None:
             self.recorded.histories.append((outcome.evidence, outcome.mark))
-        step = outcome.plan.steps[0]
-        key = cell_key(step.point.lifetime, step.point.name, f"{step.fault.value} {step.point.when}")
-        self._report.cells[key] = _worse(self._report.cells.get(key), outcome.mark)
-        if outcome.violation is None:
-            self._good = outcome.struck.lines
-            return
-        verdict = outcome.violation.verdict
-        place = str(outcome.plan)
-        if any(place in finding.points for finding in self._report.findings):
-            return  # it was played first
-        # One cause: the same was durable when the fault struck, or the same was seen in the end.
-        signs = ((verdict.code, outcome.struck.digest), (verdict.code, outcome.violation.what))
-        known = next((self._causes[sign] for sign in signs if sign in self._causes), None)
-        if known is not None:
-            known.points.append(place)
-            self._causes.update(dict.fromkeys(signs, known))
-            return
-        finding = Finding(
-            verdict.code,
-            verdict.name,
-            outcome.violation.what,
-            outcome.plan.token(self._control.digest),
-            [place],
-            [str(lifetime) for lifetime in outcome.lifetimes],
-            _change(self._good, outcome.struck.lines),
-            verdict.cause,
-            verdict.cure,
-        )
-        self._causes.update(dict.fromkeys(signs, finding))
-        self._report.findings.append(finding)
-        self._report.findings.sort(key=lambda each: each.code)
-
-
-def _worse(known: str | None, mark: str) -> str:
-    """Of two marks of one cell the one that counts: a code before `ask` before `alt` before `ok`, low codes first."""
-    rank = {"ok": "z", "alt": "y", "ask": "x"}
-    marks = [mark] if known is None else [known, mark]
-    return min(marks, key=lambda each: rank.get(each, each))
-
-
-def _change(before: Sequence[str], now: Sequence[str]) -> list[str]:
-    gone = [f"- {line}" for line in before if line not in now]
-    new = [f"+ {line}" for line in now if line not in before]
-    return gone + new
+        self._book.enter(outcome)
