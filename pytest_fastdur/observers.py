@@ -18,7 +18,7 @@ from fastdur.errors import SimulatedCrash
 from fastdur.scope import current
 from pytest_fastdur import lines, statements, strikes
 from pytest_fastdur.extended import in_force
-from pytest_fastdur.faults import Fault
+from pytest_fastdur.faults import INSIDE, Fault
 
 if TYPE_CHECKING:
     import asyncio
@@ -264,12 +264,14 @@ class Watch:
 
     def _crash(self, step: Step) -> NoReturn:
         self.struck.append(step)
-        self.dead = f"crashed on purpose {step.point.when} {step.point.name}"
+        message = f"crashed on purpose {step.point.when} {step.point.name}"
+        if step.fault is Fault.POWER or self.events[-1].kind in INSIDE:
+            self.dead = message  # the driver does not hear of it where it would make an end
         scope = current.get()
         if scope:  # user code is at work, and goes through its `finally` as it dies
             host: Any = scope.node.host
             host.crash()
-        raise SimulatedCrash(self.dead)
+        raise SimulatedCrash(message)
 
     def _cut(self, step: Step, wire: Wire) -> None:
         if wire.cut():
