@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.protocol import Checkpointer
     from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.postgres import Server
     from pytest_fastdur.wire import Wire
 
 
@@ -32,6 +33,8 @@ class Backend(Protocol):
     """Whether a server keeps them, with a connection in between."""
     shared: bool
     """Whether another process can open them."""
+    server: Server | None
+    """The server that keeps them, where it is one that may be killed."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -62,7 +65,7 @@ def fast_folder() -> str | None:
     """Where the files of histories go: a memory file system where there is one, else None for the usual place.
 
     A killed process loses nothing that it has written, because written pages belong to the kernel; so SIGKILL cannot
-    tell a memory file system from a disk. A power cut could, and is not played here.
+    tell a memory file system from a disk. A power cut could: there a model of a disk says what is left.
     """
     memory = "/dev/shm"  # noqa: S108 - only as a place for files with random names
     return memory if os.access(memory, os.W_OK) else None
@@ -75,6 +78,7 @@ class Files:
     """
 
     name, served, shared = "sqlite", False, True
+    server: Server | None = None
 
     def __init__(self, folder: str | None = None, *, reuse: bool = False) -> None:
         self._folder, self._stays = folder or "", folder is not None
@@ -114,9 +118,14 @@ class Files:
             _empty(place)
             self._free.append(place)
             return
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(place + suffix):  # noqa: PTH110 - plain names, thousands of times
-                os.unlink(place + suffix)  # noqa: PTH108
+        remove(place)
+
+
+def remove(path: str) -> None:
+    """Remove a store's file, and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        if os.path.exists(path + suffix):  # noqa: PTH110 - plain names, thousands of times
+            os.unlink(path + suffix)  # noqa: PTH108
 
 
 def _empty(path: str) -> None:
@@ -138,6 +147,7 @@ class Memory:
     """
 
     name, served, shared = "memory", False, False
+    server: Server | None = None
 
     def __init__(self) -> None:
         self._files: dict[str, SQLiteCheckpointer] = {}
@@ -201,12 +211,13 @@ class _InMemory(SQLiteCheckpointer):
 
 
 class Schemas:
-    """A schema for each history, in the database of this worker."""
+    """A schema for each history, in the database of this worker; `server` is the one it is on, if it may be killed."""
 
     name, served, shared = "postgres", True, True
 
-    def __init__(self, stores: PostgresStores) -> None:
+    def __init__(self, stores: PostgresStores, server: Server | None = None) -> None:
         self._stores = stores
+        self.server = server
 
     def __enter__(self) -> Self:
         """Begin."""

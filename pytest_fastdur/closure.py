@@ -12,7 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from fastdur.errors import StoreError
-from pytest_fastdur.faults import Fault, FaultPlan, Point, Step
+from pytest_fastdur.faults import INSIDE, Fault, FaultPlan, Point, Step
+from pytest_fastdur.observers import CALLS, RETURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,12 +27,6 @@ Key = tuple[object, ...]
 
 _READS = frozenset({"Look", "History", "Waiting", "Unknown", "Recorded"})
 """What the engine does that no process would find traces of."""
-
-
-_CALLS = frozenset({"Invoke", "RunEffect", "Transact", "AwaitEffect"})
-"""What calls user code, or waits for it."""
-_RETURNS = frozenset({"RunEffect", "EndEffect", "Transact", "AwaitEffect"})
-"""What the engine does inside of user code, which goes on after it."""
 
 
 def outside_of(world: World, control: Control) -> Key:
@@ -152,6 +147,6 @@ class _Watching:
 
 def user_code_ran(last: Event, event: Event) -> bool:
     """Whether a function of the user's was at work between two instants that follow each other."""
-    if last.run != event.run:
+    if last.run != event.run or last.kind in INSIDE:  # a transaction may have a body of the user's
         return True
-    return last.kind in (_CALLS if last.when == "before" else _RETURNS)
+    return last.kind in (CALLS if last.when == "before" else RETURNS)

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 _ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
 """What a story may do when it deals with an error itself: go another way."""
-_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect")
+_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect", "Line")
 """What the engine does as user code is called, or inside of it."""
-_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
+_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO, *(fault for fault in Fault if fault.lasts))
 """By these a call may end, with the documented error; or it goes on."""
-_UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
+_UNNOTICED = (
+    *(Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK, Fault.CLOCK_ON, Fault.CLOCK_BACK),
+    *(Fault.ABORT, Fault.SERVER),
+)
 """Of these nothing may show."""
-_DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
+_DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed", "power": "crashed"}
 _NAMES = ("the uninterrupted run", "this one")
 
 
