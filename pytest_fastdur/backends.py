@@ -229,6 +229,13 @@ class Schemas:
             store.setup()
         return store
 
+    def unsynced(self, place: str) -> PostgresCheckpointer:
+        """Return a store object whose commits do not wait for the disk, for histories in which no server dies."""
+        from psycopg.conninfo import make_conninfo
+
+        dsn = make_conninfo(self._stores.dsn, options="-c synchronous_commit=off")
+        return self._stores.open(place, dsn, min_pool_size=1, max_pool_size=2, durability="normal")
+
     def wire(self) -> Wire:
         """Return a proxy in front of the server."""
         from pytest_fastdur.wire import Wire

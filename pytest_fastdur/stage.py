@@ -37,6 +37,11 @@ class Worlds:
         self._open: World | None = None
 
     @property
+    def played_on(self) -> Backend:
+        """What keeps the histories."""
+        return self._backend
+
+    @property
     def shared(self) -> bool:
         """Whether another process can open what a history has stored."""
         return self._backend.shared

@@ -47,9 +47,11 @@ class World:
         children: Children | None = None,
         wired: bool = False,
         usual: frozenset[str] | None = None,
+        at: str | None = None,
     ) -> None:
+        """Begin a history in a fresh world; or go on with the one that is at the place `at`."""
         self.story = story
-        self.place = backend.fresh()
+        self.place = backend.fresh() if at is None else at
         self.lifetimes: list[Lifetime] = []
         self.violations: list[Violation] = []
         self.states: list[DurableState] = []
@@ -77,10 +79,11 @@ class World:
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
-        if story.before is not None:
+        if story.before is not None and at is None:
             story.before(self._store)
         self._others = Others(DurableState.read(self._store, story.execution_id))
-        story.begin()
+        if at is None:
+            story.begin()
 
     @property
     def state(self) -> DurableState:
