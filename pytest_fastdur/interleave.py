@@ -241,7 +241,7 @@ class _Race:
 
     def judge(self, playing: Playing) -> list[Violation]:
         """What is wrong with a schedule that was played to its end."""
-        told = [*playing.violations, *self.referee.of_callers(playing.actors, playing.log)]
+        told = [*playing.violations, *self.referee.of_callers(playing.actors, playing.log, ticked=playing.used["tick"] > 0)]
         key = (playing.seen, tuple(actor.outcome for actor in playing.actors))
         if key not in self._verdicts:
             self._verdicts[key] = [

@@ -77,8 +77,12 @@ class Referee:
 
     # -- when all have ended ------------------------------------------------------------------------------------------
 
-    def of_callers(self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]]) -> Iterator[Violation]:
+    def of_callers(
+        self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]], *, ticked: bool
+    ) -> Iterator[Violation]:
         """What is wrong with what the callers were told, and with what they did."""
+        if not ticked and not any(actor.name in ("cancel", "delete") for actor in actors):
+            yield from _replaced_alive(actors)
         winners = [actor for actor in actors if actor.name in _CARRY_ON and "completed" in actor.ends]
         if len(winners) > 1:
             who = " and ".join(f"actor {actor.number} ({actor.name})" for actor in winners)
@@ -101,17 +105,19 @@ class Referee:
                 if lost is not None:
                     what = f"the row of {lost[0]} ({lost[1]} {lost[2]}) was acknowledged to actor {actor.number}"
                     yield Violation(Verdict.LOST_COMMIT, f"{what} and is not in the store")
+        once = {event.once for _, event in log if event.once is not None}
         branches = sum(actor.name == "fork" for actor in actors)
         for run in state.runs:
             mine = run.head.execution_id == self._story.execution_id
-            yield from self._healed(run.head.execution_id, place, branches, mine=mine)
+            yield from self._healed(run.head.execution_id, place, branches, once, mine=mine)
 
-    def _healed(self, execution_id: str, place: str, branches: int, *, mine: bool) -> Iterator[Violation]:
+    def _healed(self, execution_id: str, place: str, branches: int, once: set[str], *, mine: bool) -> Iterator[Violation]:
         """A run is carried on to its end by documented calls, as by anyone who sees the store."""
         story = replace(self._story, execution_id=execution_id, enter=None)
         world = World(story, self._backend, self._budget, usual=self._control.left, at=place)
         with closing(_Kept(world)):
             world.states.append(world.stored())
+            world.once |= once
             left = self._control.questions + 2
             refused: list[str] = []
             while left and (call := world.next_call()) is not None:
@@ -166,6 +172,15 @@ def _of_caller(actor: Actor) -> Iterator[Violation]:
         yield Violation(Verdict.WRONG_ERROR, what)
     elif actor.changed and isinstance(actor.error, REFUSALS) and not isinstance(actor.error, FENCED):
         yield Violation(Verdict.WRONG_ERROR, f"{who} was refused by {type(actor.error).__name__} and changed the store")
+
+
+def _replaced_alive(actors: Sequence[Actor]) -> Iterator[Violation]:
+    """Who was replaced although its lease stood and nobody has taken the run from it on purpose."""
+    for actor in actors:
+        if not actor.dead and isinstance(actor.error, StaleRun):
+            others = any(other.changed for other in actors if other is not actor)
+            verdict = Verdict.TWO_WINNERS if others else Verdict.WRONG_ERROR
+            yield Violation(verdict, f"actor {actor.number} ({actor.name}) lost its run while it was alive")
 
 
 def _repeated(log: Sequence[tuple[int, Event]], replaced: AbstractSet[int]) -> Iterator[Violation]:

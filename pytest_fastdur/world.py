@@ -81,7 +81,8 @@ class World:
         """The keys of effects that are not to happen again while nobody knows whether they have."""
         if story.before is not None and at is None:
             story.before(self._store)
-        self._others = Others(DurableState.read(self._store, story.execution_id))
+        # Where a world is gone on with, other runs may be under way, and sources of forks as well.
+        self._others = Others(NOTHING if at is not None else DurableState.read(self._store, story.execution_id))
         if at is None:
             story.begin()
 
