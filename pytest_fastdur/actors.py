@@ -26,7 +26,6 @@ from pytest_fastdur.observers import Watch
 from pytest_fastdur.story import is_async
 
 if TYPE_CHECKING:
-    from fastdur._runner import Runner
     from fastdur.boundaries import Boundary
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Resume
@@ -194,8 +193,9 @@ class Actor:
     def _die(self) -> None:
         """End as a process ends that is killed: nothing of its claim is written any more."""
         for life in [*active]:
-            if life.store is self._store:
-                life.crash()
+            mine: Any = life
+            if mine.store is self._store:
+                mine.crash()
         message = "killed by the schedule"
         raise SimulatedCrash(message)
 
@@ -237,7 +237,8 @@ class Actor:
     @property
     def ends(self) -> list[str]:
         """The status of each run that it says it has carried on."""
-        told: list[object] = self.result if isinstance(self.result, list) else [self.result]
+        came: Any = self.result
+        told: list[Any] = came if type(came) is list else [came]  # pyright: ignore[reportUnknownVariableType]
         found: list[str] = []
         for each in told:
             result = each.result if isinstance(each, Recovered) else each

@@ -107,8 +107,15 @@ def gated(store: Checkpointer, stage: Stage) -> None:
     known._read_once = _reading(known._read_once, stage)  # noqa: SLF001 - the one place where a transaction is seen
     known._write_once = _writing(known._write_once, stage, one_by_one=one_by_one)  # noqa: SLF001
     known._alone_once = _writing(known._alone_once, stage, one_by_one=False)  # noqa: SLF001
-    known._waiting = lambda _: stage.stop("busy")  # noqa: SLF001
-    known._delays = lambda: repeat(0.0, _TRIES)  # noqa: SLF001 - whoever is busy waits at its gate
+
+    def waiting(_: int) -> None:
+        stage.stop("busy")
+
+    def delays() -> repeat[float]:
+        return repeat(0.0, _TRIES)
+
+    known._waiting = waiting  # noqa: SLF001
+    known._delays = delays  # noqa: SLF001 - whoever is busy waits at its gate
     known.renew = _nothing  # an owner that stands still renews nothing, and time moves as the schedule says
     known._give_back = _nothing  # noqa: SLF001 - how many pages are free is no part of a state
 
@@ -120,7 +127,11 @@ def _nothing(*_: object) -> None:
 def _reading(once: Callable[[Any], Any], stage: Stage) -> Callable[[Any], Any]:
     def read(work: Callable[[Session], Any]) -> Any:
         stage.stop("read")
-        return once(lambda session: work(_Watched(session, stage, one_by_one=False)))
+
+        def watched(session: Session) -> Any:
+            return work(_Watched(session, stage, one_by_one=False))
+
+        return once(watched)
 
     return read
 

@@ -112,11 +112,11 @@ def interleave(
 ) -> RaceReport:
     """Play every schedule of `actors` on one run of the story, and say what was found.
 
-    `situation` says how the run stands when they begin: `nothing`, `paused` (at its first question), `completed`, or an
-    instant of the story at which its process died: `start/after append check`. An actor is `resume` (with the answer,
-    where one is asked for), `recover`, `start`, `decide`, `cancel`, `delete`, `prune`, `fork`, or a name with a function
-    of a `Scene`. `bound` is the most preemptions in a schedule: how often an actor that could go on has to stand still.
-    `kills`, `lost` and `ticks` are the most deaths of actors, lost answers to a commit, and ends of all leases while
+    `situation` says how the run stands when they begin: `nothing`, `paused` (at its first question), `completed`, or
+    an instant of the story at which its process died: `start/after append check`. An actor is `resume` (with the
+    answer, where one is asked for), `recover`, `start`, `decide`, `cancel`, `delete`, `prune`, `fork`, or a name with a
+    function of a `Scene`. `bound` is the most preemptions in a schedule: how often an actor that could go on has to
+    stand still. `kills`, `lost` and `ticks` are the most deaths of actors, lost answers to a commit, and ends of all leases while
     their owners stand still (from which on they are zombies), at every place of every schedule.
 
     At the end of each schedule the run is carried on without a fault and compared with the uninterrupted one: effects,
@@ -126,7 +126,9 @@ def interleave(
     Raises `SweepError` for what cannot be played, and `ControlError` where the story fails or varies by itself.
     """
     if story.provider is not None or story.fresh is not None:
-        message = f"story {story.name!r} has a world of its own, which cannot be put back; count its effects by a ledger"
+        message = (
+            f"story {story.name!r} has a world of its own, which cannot be put back; count its effects by a ledger"
+        )
         raise SweepError(message)
     names = tuple(actor if isinstance(actor, str) else actor[0] for actor in actors)
     extras = ", ".join(f"{n} {what}" for n, what in ((kills, "killed"), (lost, "lost"), (ticks, "leases")) if n)
@@ -137,21 +139,22 @@ def interleave(
         worlds.budget, worlds.usual = 10 * control.longest + 100, control.left
         race = _Race(story, worlds, control, situation, opened)
         on_a_loop = is_async(race.runner())
-        race.cast = [
-            (each, deed(each, on_a_loop=on_a_loop)) if isinstance(each, str) else each for each in actors
-        ]
+        race.cast = [(each, deed(each, on_a_loop=on_a_loop)) if isinstance(each, str) else each for each in actors]
         race.digest = digest_of([situation, *names, *control.boundaries])
         plan: tuple[Choice, ...] | None = None
         if replay is not None:
             digest, plan = parsed(replay)
             if digest not in (None, race.digest):
                 message = (
-                    f"the schedule was recorded on another race ({digest}) than this one ({race.digest}): other actors, "
-                    f"another situation, or other boundaries. If it still means what it meant, write fdi1-{race.digest}."
+                    f"the schedule was recorded on another race ({digest}) than this one ({race.digest}): other "
+                    "actors, another situation, or other boundaries. If it still means what it meant, write "
+                    f"fdi1-{race.digest}."
                 )
                 raise SweepError(message)
             report.restricted = f"the replay of {replay}"
-        _Search(race, report, bound, {"kill": kills, "lose": lost, "tick": ticks}).run(budget or MOST, plan, first=first)
+        _Search(race, report, bound, {"kill": kills, "lose": lost, "tick": ticks}).run(
+            budget or MOST, plan, first=first
+        )
     return report
 
 
@@ -160,6 +163,7 @@ class _Race:
 
     def __init__(self, story: Story, worlds: Worlds, control: Control, situation: str, opened: ExitStack) -> None:
         self.story, self.control, self._worlds = story, control, worlds
+        self.once: set[str] = set()
         self.cast: list[tuple[str, Deed]] = []
         self.digest = ""
         world = worlds.fresh()
@@ -229,7 +233,7 @@ class _Race:
 
     def outside(self) -> object:
         """What has happened outside."""
-        return None if self.story.ledger is None else outside_of(_Outside(self.story), self.control)
+        return None if self.story.ledger is None else outside_of(self, self.control)
 
     def begin(self) -> Playing:
         """Put everything back, and let the actors enter."""
@@ -241,21 +245,16 @@ class _Race:
 
     def judge(self, playing: Playing) -> list[Violation]:
         """What is wrong with a schedule that was played to its end."""
-        told = [*playing.violations, *self.referee.of_callers(playing.actors, playing.log, ticked=playing.used["tick"] > 0)]
-        key = (playing.seen, tuple(actor.outcome for actor in playing.actors))
+        told = [
+            *playing.violations,
+            *self.referee.of_callers(playing.actors, playing.log, ticked=playing.used["tick"] > 0),
+            *self.referee.of_acknowledged(playing.actors, playing.log, playing.state),
+        ]
+        key = (playing.seen, playing.outside, tuple(actor.outcome for actor in playing.actors))
         if key not in self._verdicts:
-            self._verdicts[key] = [
-                *self.referee.of_end(playing.actors, playing.log, playing.state, self.name)
-            ]
+            found = self.referee.of_end(playing.actors, playing.log, playing.state, self.name)
+            self._verdicts[key] = [*found]
         return [*told, *self._verdicts[key]]
-
-
-class _Outside:
-    """As much of a world as tells what has happened outside."""
-
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.once: frozenset[str] = frozenset()
 
 
 class _Search:

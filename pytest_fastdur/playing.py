@@ -89,14 +89,12 @@ class Playing:
         self._ahead = 0.0
         self._stores = scenery.stores(0.0)
         self._lease = float(self._stores[0].lease)
-        self.actors = [
-            Actor(number, name, self._arrived, self.log) for number, (name, _) in enumerate(scenery.cast)
-        ]
+        self.actors = [Actor(number, name, self._arrived, self.log) for number, (name, _) in enumerate(scenery.cast)]
         for actor, store, (_, deed) in zip(self.actors, self._stores, scenery.cast, strict=True):
             actor.enter(scenery.story, store, scenery.answer, scenery.story.execution_id, deed, scenery.budget)
-        self.seen = scenery.place.digest(0.0)
+        self.seen: bytes = scenery.place.digest(0.0)
         self._rows = scenery.place.rows()
-        self._outside = scenery.outside()
+        self.outside = scenery.outside()
 
     @property
     def over(self) -> bool:
@@ -124,7 +122,7 @@ class Playing:
         """What stands for this state: equal where the same can come of it."""
         can = self.current is not None and self.current in self.ready()
         actors = [(self._of(actor), can and actor is self.current) for actor in self.actors]
-        return self.seen, self._outside, tuple(sorted(actors, key=repr)), used
+        return self.seen, self.outside, tuple(sorted(actors, key=repr)), used
 
     def _of(self, actor: Actor) -> tuple[object, ...]:
         """What stands for an actor. Two that do the same are one as good as the other."""
@@ -146,7 +144,9 @@ class Playing:
             return
         actor = self.actors[choice.actor]
         ready = self.ready()
-        over = self.current if self.current is not None and self.current is not actor and self.current in ready else None
+        over = (
+            self.current if self.current is not None and self.current is not actor and self.current in ready else None
+        )
         preempts = over.number if over is not None and choice.what != "kill" else None
         self.moments.append(Moment(choice, actor.gate, actor.doing, preempts))
         self.preempted += preempts is not None
@@ -195,7 +195,7 @@ class Playing:
     def _look(self, actor: Actor, gate: str) -> None:
         """See what a step has changed."""
         if gate == "body":
-            self._outside = self._scenery.outside()
+            self.outside = self._scenery.outside()
         if gate != "commit":
             return
         seen = self._scenery.place.digest(self._ahead)

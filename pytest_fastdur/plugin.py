@@ -38,6 +38,7 @@ _OPTIONS = {
     "postgres-dsn": ("DSN", "the Postgres server for tests; a database for each worker is made there, and dropped"),
     "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
     "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
+    "zoo": ("NAMES", "run the tests against broken engines, `all` or these, and list those that no test notices"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
 PATCH = "fastdur-regressions.patch"
@@ -72,6 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause 
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _REPLAY_MARKER)
     _begin_report(config)
+    if "FASTDUR_LOOSE" in os.environ:
+        from pytest_fastdur.visit import let_loose
+
+        let_loose(config, os.environ["FASTDUR_LOOSE"])
     if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
         from pytest_fastdur.lint import register
 
@@ -97,6 +102,16 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause 
         if name in given and not given[name].isdecimal():
             message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
             raise pytest.UsageError(message)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Where the tests are to meet broken engines, that is all that is done."""
+    wanted = config.getoption("fastdur_zoo")
+    if wanted is None:
+        return None
+    from pytest_fastdur.visit import visit
+
+    return visit(wanted, config.invocation_params.args)
 
 
 def option(config: pytest.Config, name: str) -> str | None:

@@ -23,7 +23,6 @@ from fastdur.errors import (
     StaleRun,
 )
 from pytest_fastdur import invariants, judge
-from pytest_fastdur.durable import DurableState
 from pytest_fastdur.evidence import End
 from pytest_fastdur.history import counts
 from pytest_fastdur.verdicts import Verdict, Violation
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.actors import Actor
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
-    from pytest_fastdur.durable import RunState
+    from pytest_fastdur.durable import DurableState, RunState
     from pytest_fastdur.observers import Event
     from pytest_fastdur.story import Story
 
@@ -92,26 +91,37 @@ class Referee:
         replaced = {actor.number for actor in actors if isinstance(actor.error, FENCED)}
         yield from _repeated(log, replaced)
 
+    def of_acknowledged(
+        self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]], state: DurableState
+    ) -> Iterator[Violation]:
+        """Whether every row that was acknowledged is in the store, in its order."""
+        if state.run is None:
+            return
+        for actor in actors:
+            told = [
+                event.row
+                for number, event in log
+                if number == actor.number and event.kind == "Append" and not event.run
+            ]
+            rest = iter(state.run.facts)
+            lost = next((row for row in told if row is not None and row not in rest), None)
+            if lost is not None:
+                what = f"the row of {lost[0]} ({lost[1]} {lost[2]}) was acknowledged to actor {actor.number}"
+                yield Violation(Verdict.LOST_COMMIT, f"{what} and is not in the store")
+
     def of_end(
         self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]], state: DurableState, place: str
     ) -> Iterator[Violation]:
         """What is wrong with how the runs stand, and with how they end when somebody carries them on."""
-        facts = {run.head.execution_id: run.facts for run in state.runs}
-        for actor in actors:
-            told = [event.row for number, event in log if number == actor.number and event.kind == "Append"]
-            if self._story.execution_id in facts:
-                rest = iter(facts[self._story.execution_id])
-                lost = next((row for row in told if row not in rest), None)
-                if lost is not None:
-                    what = f"the row of {lost[0]} ({lost[1]} {lost[2]}) was acknowledged to actor {actor.number}"
-                    yield Violation(Verdict.LOST_COMMIT, f"{what} and is not in the store")
         once = {event.once for _, event in log if event.once is not None}
         branches = sum(actor.name == "fork" for actor in actors)
         for run in state.runs:
             mine = run.head.execution_id == self._story.execution_id
             yield from self._healed(run.head.execution_id, place, branches, once, mine=mine)
 
-    def _healed(self, execution_id: str, place: str, branches: int, once: set[str], *, mine: bool) -> Iterator[Violation]:
+    def _healed(
+        self, execution_id: str, place: str, branches: int, once: set[str], *, mine: bool
+    ) -> Iterator[Violation]:
         """A run is carried on to its end by documented calls, as by anyone who sees the store."""
         story = replace(self._story, execution_id=execution_id, enter=None)
         world = World(story, self._backend, self._budget, usual=self._control.left, at=place)

@@ -23,7 +23,7 @@ _STEP = re.compile(r"(?:(?P<actor>\d+)(?:x(?P<times>\d+))?|(?P<what>kill|lose)(?
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """One step of a schedule: an actor goes on to its next gate, dies, or goes on and loses an answer; or leases end."""
+    """One step of a schedule: an actor goes on to its next gate, or loses an answer on it, or dies; or leases end."""
 
     what: What
     actor: int = -1

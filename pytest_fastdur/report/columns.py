@@ -47,16 +47,17 @@ def _finding(finding: RaceFinding) -> Iterator[str]:
 def _steps(moments: Sequence[Moment]) -> Iterator[str]:
     """The steps in columns; those of one actor in one thing it does stand in one line."""
 
-    def kind(moment: Moment) -> object:
+    def kind(moment: Moment) -> tuple[int, str, str, int | None]:
         return moment.choice.actor, moment.doing, moment.choice.what, moment.preempts
 
-    for (actor, doing, what, preempts), same in groupby(moments, key=kind):  # type: ignore[misc]
+    for key, same in groupby(moments, key=kind):
+        actor, doing, what, preempts = key
         if what == "tick":
             yield f"{'-' * 12} {doing}, and whoever stands still is a zombie {'-' * 12}"
             continue
         gates = " ".join(moment.gate for moment in same)
-        marks = {"kill": "  KILLED", "lose": "  ANSWER LOST"}.get(str(what), "")
+        marks = {"kill": "  KILLED", "lose": "  ANSWER LOST"}.get(what, "")
         text = f"{doing}: {gates}{marks}"
         if preempts is not None:
             text += f"  <- preempts {preempts}"
-        yield f"{' ' * (_WIDTH * int(str(actor)))}{text}"
+        yield f"{' ' * (_WIDTH * actor)}{text}"

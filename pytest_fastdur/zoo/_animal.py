@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from fastdur.checkpointers._patience import Session
+
 Change = Callable[[Any, str, Callable[..., Any]], None]
 """Put a function in the place of a method or a function: it is called with the real one, then with the arguments."""
 
@@ -80,4 +82,8 @@ def raw(store: Any, sql: str, *values: object) -> int:
     prefix = f'"{store._schema}".' if hasattr(store, "_schema") else ""  # noqa: SLF001 - a defect needs no interface
     mark = "%s" if prefix else "?"
     text = sql.format(t=prefix).replace("?", mark)
-    return int(store._write(lambda session: session.change(text, values)))  # noqa: SLF001
+
+    def work(session: Session) -> int:
+        return session.change(text, values)
+
+    return int(store._write(work))  # noqa: SLF001

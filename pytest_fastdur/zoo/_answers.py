@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastdur import _engine
 from fastdur.checkpointers._store import Store
-from fastdur.records import Frame
 from pytest_fastdur.zoo._animal import Change, animal, raw
+
+_ASK = """INSERT INTO {t}pending_interrupts
+    (run, interrupt_id, runner, node_id, reason, context, agent_path, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastdur.records import Frame
 
 
 @animal("FD06", "FD11")
@@ -35,19 +42,20 @@ def pauses_in_two_transactions(change: Change) -> None:
 
         stored = real(self, claim, row, (), status, **more)
         for question in pending:
-            values = question_values(claim.run, question)
-            self._write(lambda session, told=values: session.change(self._sql.ask(1).replace("{guard}", ""), told))
+            raw(self, _ASK, *question_values(claim.run, question))
         return stored
 
     change(Store, "record_interrupt", broken)
 
 
-def _entering(change: Change, turned: Any) -> None:
+def _entering(change: Change, turned: Callable[[Frame], Frame]) -> None:
     """Whoever carries a run on without an answer begins with other frames than those that are stored."""
 
     def broken(real: Any, reading: Any, request: Any, frame: Frame) -> Any:
         entry = real(reading, request, frame)
-        return entry if entry.question is not None or reading.last is None else replace(entry, frame=turned(entry.frame))
+        return (
+            entry if entry.question is not None or reading.last is None else replace(entry, frame=turned(entry.frame))
+        )
 
     change(_engine, "decide", broken)
 
@@ -103,7 +111,9 @@ def begins_with_the_first_state(change: Change) -> None:
 
     def broken(real: Any, reading: Any, request: Any, frame: Frame) -> Any:
         entry = real(reading, request, frame)
-        return entry if entry.question is not None else replace(entry, frame=_with(entry.frame, data=reading.head.input))
+        return (
+            entry if entry.question is not None else replace(entry, frame=_with(entry.frame, data=reading.head.input))
+        )
 
     change(_engine, "decide", broken)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastdur import _memory
 from fastdur.checkpointers._store import Store
-from fastdur.records import Claim
 from pytest_fastdur.zoo._animal import Change, animal, raw
+
+if TYPE_CHECKING:
+    from fastdur.records import Claim
 
 
 @animal("FD07")
@@ -41,7 +43,12 @@ def records_before_the_body(change: Change) -> None:
         return found
 
     def end(real: Any, self: Any, claim: Claim, record: Any) -> None:
-        raw(self, "UPDATE {t}idempotency_cache SET status = 'started' WHERE run = ? AND key = ?", claim.run, _key(record))
+        raw(
+            self,
+            "UPDATE {t}idempotency_cache SET status = 'started' WHERE run = ? AND key = ?",
+            claim.run,
+            _key(record),
+        )
         real(self, claim, record)
 
     change(Store, "begin_idempotent", begin)

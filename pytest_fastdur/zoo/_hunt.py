@@ -68,4 +68,3 @@ def _found(animal: Animal, story: Story) -> tuple[str | None, int, str]:
     if not sweep.findings:
         return None, sweep.points, ""
     return sweep.findings[0].code, sweep.points, sweep.findings[0].what
-

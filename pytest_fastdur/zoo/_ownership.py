@@ -87,7 +87,7 @@ def has_a_lease_and_no_fence(change: Change) -> None:
     _unfenced(change)
 
 
-@animal("FD05", "FD04", "FD07", tool="interleave resume resume ticks=1", story="once", budget=3000)
+@animal("FD05", "FD04", "FD07", tool="interleave resume resume ticks=1", story="alone", budget=3000)
 def lets_zombies_begin_effects(change: Change) -> None:
     """Begins an effect under whatever claim the run has now."""
 
@@ -100,7 +100,11 @@ def lets_zombies_begin_effects(change: Change) -> None:
 @animal("FD06", "FD12")
 def never_sees_that_an_owner_is_gone(change: Change) -> None:
     """Takes every run that has a claim for one that is being worked on."""
-    change(_owner, "at_work", lambda _, head: head.token is not None)
+
+    def broken(_: Any, head: Any) -> bool:
+        return head.token is not None
+
+    change(_owner, "at_work", broken)
 
 
 @animal("FD04", tool="interleave resume recover", story="died")
@@ -179,4 +183,3 @@ def keeps_its_claim_to_the_end(change: Change) -> None:
         return real(self, claim, row, status, keep=keep or status == "completed", **more)
 
     change(Store, "put", broken)
-

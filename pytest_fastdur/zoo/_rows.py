@@ -54,7 +54,12 @@ def drops_old_rows(change: Change) -> None:
     """Removes the first row when a run is carried on."""
 
     def claim(real: Any, self: Any, seen: Any, *args: Any, **kwargs: Any) -> Any:
-        raw(self, "DELETE FROM {t}checkpoints WHERE id = ? AND id < ?", (seen.run << 32) + 1, (seen.run << 32) + seen.seq)
+        raw(
+            self,
+            "DELETE FROM {t}checkpoints WHERE id = ? AND id < ?",
+            (seen.run << 32) + 1,
+            (seen.run << 32) + seen.seq,
+        )
         return real(self, seen, *args, **kwargs)
 
     change(Store, "claim_execution", claim)
@@ -76,7 +81,11 @@ def finds_the_newest_by_place(change: Change) -> None:
 @animal("FD12", "FD09", tool="sweep locked")
 def lets_errors_of_the_driver_out(change: Change) -> None:
     """Hands "database is locked" to whoever calls."""
-    change(sqlite, "understood", lambda _, error, __: error)
+
+    def broken(_: Any, error: Any, __: str) -> Any:
+        return error
+
+    change(sqlite, "understood", broken)
 
 
 @animal("control")

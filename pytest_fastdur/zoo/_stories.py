@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 
-SITUATIONS = {"unborn": "nothing", "died": "start/after start"}
+SITUATIONS = {"unborn": "nothing", "died": "start/after start", "alone": "start/after start"}
 """How a run stands when callers race for it, where it is not at its question."""
 
 _ANSWERS = {
@@ -44,7 +44,10 @@ def _send(state: State) -> State:
 
 
 def _paying(ledger: EffectLedger, result: object = None, on_unknown: Any = "rerun") -> Callable[[State], State]:
-    provider = ledger.wrap("charge", lambda amount, key: result)  # noqa: ARG005 # pyright: ignore[reportUnknownLambdaType]
+    def provide(amount: int, key: str) -> object:  # noqa: ARG001 - as a provider takes it
+        return result
+
+    provider = ledger.wrap("charge", provide)
 
     @idempotent(name="charge", on_unknown=on_unknown)
     def charge(amount: int) -> object:
@@ -87,14 +90,18 @@ def _nesting(store: Checkpointer, ledger: EffectLedger) -> Chain:
 
 def story_named(name: str, ledger: EffectLedger) -> Story:
     """A story."""
-    pay = _paying(ledger, 7 if name == "result" else None, "raise" if name == "once" else "rerun")
+    pay = _paying(ledger, 7 if name == "result" else None, "raise" if name in ("once", "alone") else "rerun")
     builds: dict[str, Callable[[Any], Chain]] = {
         "died": lambda store: _line(store, ("check", _check), ("pay", pay)),
         "loop": lambda store: _looping(store, ledger),
         "nested": lambda store: _nesting(store, ledger),
+        "alone": lambda store: _line(store, ("pay", pay)),
         "once": lambda store: _line(store, ("ask", _ask), ("pay", pay)),
         "twice": lambda store: _line(store, ("ask", _ask_two), ("pay", pay)),
     }
-    usual = builds.get(name, lambda store: _line(store, ("check", _check), ("ask", _ask), ("pay", pay), ("send", _send)))
-    asked = {"twice": _ANSWERS, "died": {}, "loop": {}, "nested": {}}.get(name, {"may I?": _ANSWERS["may I?"]})
+    usual = builds.get(
+        name, lambda store: _line(store, ("check", _check), ("ask", _ask), ("pay", pay), ("send", _send))
+    )
+    silent = {key: dict[str, Resume]() for key in ("died", "alone", "loop", "nested")}
+    asked = {"twice": _ANSWERS, **silent}.get(name, {"may I?": _ANSWERS["may I?"]})
     return Story(name, usual, {"amount": 120}, asked, {"charge": "exactly-once"}, ledger)

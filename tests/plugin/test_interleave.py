@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fastdur import SQLiteCheckpointer
 from pytest_fastdur.backends import Schemas
 from pytest_fastdur.faults import DivergenceError, SweepError
 from pytest_fastdur.interleave import interleave
 from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.schedules import Choice, parsed, token
+from pytest_fastdur.zoo import ANIMALS, loose
 from tests.plugin import stories
 
 
@@ -35,9 +35,7 @@ def small(ledger, **more):
     nodes = {"ask": stories.review, "pay": stories.charging(ledger)}
     story = stories.refund(ledger, **more)
     kind = more.get("kind", stories.Chain)
-    return replace(
-        story, name="small", store=None, build=lambda store: stories.chain(store, *nodes.items(), kind=kind)
-    )
+    return replace(story, name="small", store=None, build=lambda store: stories.chain(store, *nodes.items(), kind=kind))
 
 
 def tiny(ledger):
@@ -133,24 +131,12 @@ def test_three_resumers_with_two_preemptions(ledger):
     assert report.ok, report.render()
 
 
-class ReadsThenDeletes(SQLiteCheckpointer):
-    """Looks whether the question is there, and then takes it."""
-
-    def delete_pending_interrupt_atomic(self, seen, token, owner, interrupt_id, row, graph=None):
-        if not [each for each in self.list_pending_interrupts(seen.execution_id)]:
-            return None
-        now = self.get_execution(seen.execution_id)
-        return super().delete_pending_interrupt_atomic(
-            replace(now, epoch=now.epoch), token, owner, interrupt_id, row, graph
-        ) or self.claim_execution(now, token, owner)
-
-
-def test_a_claim_that_reads_and_then_takes_is_found_and_its_schedule_replays(ledger):
-    story = replace(small(ledger), store=ReadsThenDeletes)
-    report = interleave(story, first=True)
+def test_a_claim_that_does_not_look_is_found_and_its_schedule_replays(ledger):
+    with loose(ANIMALS["claims_without_looking"]):
+        report = interleave(small(ledger), situation=BEGAN, first=True)
+        (finding, *_) = report.findings
+        again = interleave(small(ledger), situation=BEGAN, replay=finding.token)
     assert not report.ok
-    (finding, *_) = report.findings
-    again = interleave(story, replay=finding.token)
     assert finding.violation in [each.violation for each in again.findings]
     text = again.render()
     assert "<- preempts" in text
