@@ -13,17 +13,17 @@ from hashlib import sha256
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastdur._runner import Recovered, arecover, recover
+from fastdur._runner import arecover, recover
 from fastdur._runs import adelete_execution, aprune, delete_execution, prune
 from fastdur.boundaries import observe
 from fastdur.errors import SimulatedCrash
-from fastdur.records import RunResult
 from fastdur.scope import active
 from pytest_fastdur.faults import SweepError
 from pytest_fastdur.gates import gated
 from pytest_fastdur.lifetimes import Ending
 from pytest_fastdur.observers import Watch
 from pytest_fastdur.story import is_async
+from pytest_fastdur.told import ends_of
 
 if TYPE_CHECKING:
     from fastdur.boundaries import Boundary
@@ -237,16 +237,7 @@ class Actor:
     @property
     def ends(self) -> list[str]:
         """The status of each run that it says it has carried on."""
-        came: Any = self.result
-        told: list[Any] = came if type(came) is list else [came]  # pyright: ignore[reportUnknownVariableType]
-        found: list[str] = []
-        for each in told:
-            result = each.result if isinstance(each, Recovered) else each
-            if isinstance(each, Recovered) and each.error is not None:
-                found.append(type(each.error).__name__)
-            elif isinstance(result, RunResult):
-                found.append(result.status)
-        return found
+        return ends_of(self.result)
 
 
 async def _awaited(deed: Deed, at: Scene) -> Any:

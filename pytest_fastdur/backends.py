@@ -57,6 +57,10 @@ class Backend(Protocol):
         """Give a place back."""
         ...
 
+    def spare(self, place: str) -> str:
+        """Keep a place for inspection; where it is."""
+        ...
+
 
 def fast_folder() -> str | None:
     """Where the files of histories go: a memory file system where there is one, else None for the usual place.
@@ -114,9 +118,25 @@ class Files:
             _empty(place)
             self._free.append(place)
             return
+        self._remove(place)
+
+    def spare(self, place: str) -> str:
+        """Copy the file to where nothing removes it."""
+        return _copied(place)
+
+    @staticmethod
+    def _remove(place: str) -> None:
         for suffix in ("", "-wal", "-shm"):
             if os.path.exists(place + suffix):  # noqa: PTH110 - plain names, thousands of times
                 os.unlink(place + suffix)  # noqa: PTH108
+
+
+def _copied(path: str) -> str:
+    """A copy of a store's file that nothing removes, made by SQLite."""
+    kept = os.path.join(tempfile.mkdtemp(prefix="fastdur-kept-"), os.path.basename(path))  # noqa: PTH118, PTH119
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(kept)) as target:
+        source.backup(target)
+    return kept
 
 
 def _empty(path: str) -> None:
@@ -173,6 +193,10 @@ class Memory:
         """Let the store be used again, without its rows."""
         self._files[place]._write(_without_rows)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what no store does by itself
         self._free.append(place)
+
+    def spare(self, place: str) -> str:
+        """Nothing can be kept of it."""
+        return place
 
 
 def _without_rows(session: Session) -> None:
@@ -245,3 +269,7 @@ class Schemas:
     def discard(self, place: str) -> None:
         """Let the schema be used again."""
         self._stores.give_back(place)
+
+    def spare(self, place: str) -> str:
+        """It stays until the database of this worker is dropped."""
+        return f"schema {place} of {self._stores.dsn}"

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_fastdur.actors import Deed, deed
+from pytest_fastdur.arrival import arrive
 from pytest_fastdur.backends import Schemas
 from pytest_fastdur.closure import outside_of
 from pytest_fastdur.control import controlled
 from pytest_fastdur.durable import DurableState
-from pytest_fastdur.faults import Fault, FaultPlan, Step, SweepError, digest_of
-from pytest_fastdur.history import until_struck
+from pytest_fastdur.faults import Fault, SweepError, digest_of
 from pytest_fastdur.places import place_of
 from pytest_fastdur.playing import Playing, Slot
 from pytest_fastdur.referee import Referee
@@ -116,7 +116,8 @@ def interleave(
     an instant of the story at which its process died: `start/after append check`. An actor is `resume` (with the
     answer, where one is asked for), `recover`, `start`, `decide`, `cancel`, `delete`, `prune`, `fork`, or a name with a
     function of a `Scene`. `bound` is the most preemptions in a schedule: how often an actor that could go on has to
-    stand still. `kills`, `lost` and `ticks` are the most deaths of actors, lost answers to a commit, and ends of all leases while
+    stand still. `kills`, `lost` and `ticks` are the most deaths of actors, lost answers to a commit, and ends of all
+    leases while
     their owners stand still (from which on they are zombies), at every place of every schedule.
 
     At the end of each schedule the run is carried on without a fault and compared with the uninterrupted one: effects,
@@ -168,7 +169,7 @@ class _Race:
         self.digest = ""
         world = worlds.fresh()
         opened.callback(world.close)
-        self._arrive(world, situation)
+        self.answer = arrive(world, situation, control)
         self.name = world.place
         self._slots: list[Slot] = []
         self._opened = opened
@@ -182,29 +183,10 @@ class _Race:
         self.reader = first
         self.base = DurableState.read(first, story.execution_id)
         self.happened = b"" if story.ledger is None else story.ledger.content
-        pending = () if self.base.run is None else self.base.run.pending
-        self.answer = story.answer(pending[0]) if pending else None
         self.budget = worlds.budget
         self.referee = Referee(story, worlds.played_on, control, worlds.budget)
         self._states: dict[bytes, DurableState] = {}
         self._verdicts: dict[object, list[Violation]] = {}
-
-    def _arrive(self, world: Any, situation: str) -> None:
-        """Bring the run to where the race begins."""
-        if situation == "nothing":
-            return
-        if situation in ("paused", "completed"):
-            while (call := world.next_call()) is not None and not (world.status == situation == "paused"):
-                world.live(call)
-            if world.status != situation:
-                message = f"story {self.story.name!r} is never {situation}; name an instant at which its process dies"
-                raise SweepError(message)
-            return
-        points = [point for point in self.control.points if point.matches(situation)]
-        if not points:
-            message = f"there is no instant {situation!r}; there are {', '.join(self.control.boundaries)}"
-            raise SweepError(message)
-        until_struck(world, FaultPlan((Step(points[0], Fault.CRASH),)))
 
     def _open(self) -> Any:
         if self.story.store is not None:

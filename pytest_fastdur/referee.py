@@ -119,6 +119,14 @@ class Referee:
             mine = run.head.execution_id == self._story.execution_id
             yield from self._healed(run.head.execution_id, place, branches, once, mine=mine)
 
+    def of_stored(self, world: World, branches: int) -> Iterator[Violation]:
+        """What is wrong with how the runs of a world stand, and with how they end when somebody carries them on."""
+        world.look()
+        yield from world.violations
+        for run in world.state.runs:
+            mine = run.head.execution_id == self._story.execution_id
+            yield from self._healed(run.head.execution_id, world.place, branches, set(), mine=mine)
+
     def _healed(
         self, execution_id: str, place: str, branches: int, once: set[str], *, mine: bool
     ) -> Iterator[Violation]:

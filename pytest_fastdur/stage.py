@@ -41,6 +41,10 @@ class Worlds:
         """What keeps the histories."""
         return self._backend
 
+    def spare(self, place: str) -> str:
+        """Keep a place beyond the end of all this, where it is a file; where it is then."""
+        return self._backend.spare(place)
+
     @property
     def shared(self) -> bool:
         """Whether another process can open what a history has stored."""

@@ -229,6 +229,14 @@ class World:
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
         return any(event.body == body for event in events)
 
+    def tick(self, seconds: float) -> None:
+        """The store's clock jumps, for every process from now on."""
+        self._clock += seconds
+
+    def open(self) -> Checkpointer:
+        """A store object as another process would open it."""
+        return self._open(self.place, later=False)
+
     def stored(self) -> DurableState:
         """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
         return DurableState.read(self._store, self.story.execution_id)

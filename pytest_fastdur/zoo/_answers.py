@@ -18,19 +18,30 @@ if TYPE_CHECKING:
     from fastdur.records import Frame
 
 
-@animal("FD06", "FD11")
+@animal("FD02", "FD06", "FD11")
 def forgets_the_decision(change: Change) -> None:
     """Claims by deleting the question, and keeps the answer in memory until the next row is written."""
+    held: dict[str, Any] = {}
 
     def claim(
         _: Any, self: Any, seen: Any, token: str, owner: str, interrupt_id: str, row: Any, graph: Any = None
     ) -> Any:
-        del interrupt_id, row
+        del interrupt_id
         if not raw(self, "DELETE FROM {t}pending_interrupts WHERE run = ?", seen.run):
             return None
-        return self.claim_execution(seen, token, owner, None, graph)
+        held[token] = row
+        claim = self.claim_execution(seen, token, owner, None, graph)
+        claim.seq, claim.tail = row.seq, None
+        return claim
+
+    def put(real: Any, self: Any, claim: Any, row: Any, status: Any, **more: Any) -> Any:
+        answer = held.pop(claim.token, None)
+        if answer is not None:
+            real(self, replace(claim, seq=answer.seq - 1), answer, "running")
+        return real(self, claim, row, status, **more)
 
     change(Store, "delete_pending_interrupt_atomic", claim)
+    change(Store, "put", put)
 
 
 @animal("FD11", "FD06", tool="interleave start kills=1", story="unborn")
