@@ -132,6 +132,8 @@ def _of_callers(actors: Sequence[str], came: Sequence[tuple[str, bool]]) -> Iter
     winners = [outcome for outcome in ended if "completed" in outcome]
     if len(winners) > 1:
         yield Violation(Verdict.TWO_WINNERS, f"{len(winners)} processes have completed the run")
+    if not {"cancel", "delete"} & set(actors) and any("StaleRun" in outcome for outcome, _ in came):
+        yield Violation(Verdict.TWO_WINNERS, "a process lost its run while it was alive")
     for number, (outcome, documented) in enumerate(came):
         if not documented:
             what = f"process {number} ({actors[number]}) raised {outcome}, which is not documented"
