@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
-from fastdur._functions import GENERATOR, code_of, flags_of, is_async
+from fastdur._functions import GENERATOR, captures, code_of, flags_of, held_in, is_async
+from fastdur._own import changes, own
 from fastdur._promised import never_kept, promised
 from fastdur._refusals import way_out
 from fastdur._registry import full_name
@@ -51,7 +53,9 @@ class Declared:
             raise TypeError(message)
         self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
         # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
-        self.same: object = fn if name is None else code_of(fn)
+        # Without one, what a function has captured may make it another, and only its place says which it is.
+        self.captures = name is None and captures(fn)
+        self.same: object = fn if self.captures else code_of(fn)
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
@@ -69,6 +73,9 @@ class Declared:
             message = f"{self.name}() is declared to return {full_name(lost)}, which is not storable; {way_out(lost)}"
             raise NotStorable(message)
         self._bind: Callable[..., dict[str, Any]] | None = None
+        # What a call that leaves an argument out begins with, as it was when the function was declared; None where the
+        # body cannot change it.
+        self._signature = _described(fn) if any(map(changes, held_in(fn))) else None
         self._arguments = f"the arguments of {self.name}()"
 
     def _check_policy(self) -> None:
@@ -91,8 +98,22 @@ class Declared:
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments by name, defaults applied. Raises TypeError like the call itself would."""
         if self._bind is None:
-            self._bind = binder(self.fn)
+            self._bind = binder(self.fn, self._signature)
         return self._bind(*args, **kwargs)
+
+    def given(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]:
+        """The body and its arguments, with every default in it that the body might change, for it to get a copy."""
+        if self._signature is None:
+            return self.fn, args, kwargs
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        body: Callable[..., Any] = self.fn
+        given: Any = body
+        if type(body) is partial:
+            body = partial(given.func, *own(given.args, {})[0], **given.keywords)
+        return body, bound.args, bound.kwargs
 
     def asks(self, bound: Mapping[str, Any]) -> bool:
         """Whether the key of a call takes code of the user's: a key function, or an object asked for its fields."""
@@ -128,14 +149,23 @@ def _known_by(bound: Mapping[str, Any]) -> str:
     return fingerprint(known, "arguments")
 
 
-def binder(fn: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+def _described(fn: Callable[..., Any]) -> Any:
+    """The signature of a function with copies of its defaults."""
+    from inspect import signature
+
+    described = signature(fn)
+    parts = described.parameters.values()
+    return described.replace(parameters=[part.replace(default=own((part.default,), {})[0][0]) for part in parts])
+
+
+def binder(fn: Callable[..., Any], known_as: Any = None) -> Callable[..., dict[str, Any]]:
     """A function that gives the arguments of a call of `fn` by name, defaults applied; raises TypeError like the call.
 
     A call that names no argument twice and leaves none out is bound without `inspect`, which takes ten times as long.
     """
     from inspect import Parameter, signature
 
-    described = signature(fn)
+    described = known_as or signature(fn)
     plain = all(part.kind is Parameter.POSITIONAL_OR_KEYWORD for part in described.parameters.values())
     names = tuple(described.parameters)
     known = set(names)

@@ -14,7 +14,7 @@ A delta is an *operation* on the value that was there:
 from __future__ import annotations
 
 from itertools import compress, count, islice
-from operator import is_not
+from operator import is_, is_not
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fastdur._frozen import MISSING, Frozen, class_of, same, same_scalar
@@ -79,9 +79,14 @@ def _ops(old: Any, new: Any, places: Iterable[Any]) -> dict[Any, Any]:
     """What to do to the parts at these keys or indexes, those that are equal left out."""
     ops: dict[Any, Any] = {}
     for place in places:
-        op = _op(old[place], new[place])
-        if op is not MISSING:
-            ops[place] = op
+        before, after = old[place], new[place]
+        kind = class_of(after)
+        if kind is dict or kind is list or kind is float:
+            op = _op(before, after)
+            if op is not MISSING:
+                ops[place] = op
+        elif before != after or type(before) is not kind:
+            ops[place] = after
     return ops
 
 
@@ -92,17 +97,18 @@ def _replace(item: Frozen) -> Any:
 def _list_op(old: list[Frozen], new: list[Frozen]) -> Any:
     if len(new) < len(old):
         return _splice(old, new)
-    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
+    only_longer = all(map(is_, old, new))
+    places = () if only_longer else compress(count(), map(is_not, old, new))
+    changed = list(islice(places, _MAX_ELEMENT_OPS + 1))
     if len(changed) > _MAX_ELEMENT_OPS:
         return _splice(old, new)
-    ops = _ops(old, new, changed) if changed else None
+    ops = _ops(old, new, changed)
     added = new[len(old) :]
     if not ops:
         return [len(old), 0, *added] if added else MISSING
     if len(new) == 1 and type(new[0]) not in _CONTAINERS:
         return [new]
-    deep = any(type(new[index]) in _CONTAINERS for index in ops)
-    if deep or 2 * len(ops) <= len(new):
+    if 2 * len(ops) <= len(new) or any(type(new[index]) in _CONTAINERS for index in ops):
         return [_ELEMENTS, {str(index): op for index, op in ops.items()}, *added]
     return _splice(old, new)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
+from fastdur._functions import is_a
 from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import (
     EffectDeadlock,
@@ -17,6 +18,7 @@ from fastdur.errors import (
     IdempotencyError,
     NotHappened,
     NotStorable,
+    ScopeEnded,
 )
 from fastdur.records import EffectRecord, Happened, provider_key
 from fastdur.scope import Scope, current
@@ -83,7 +85,23 @@ class EffectCall:
                 raise EffectDeadlock(message)
             yield from AwaitEffect(self.key, f"{effect.name.rpartition('.')[2]}@{node.address}")
 
+    def _is_another(self, record: EffectRecord) -> IdempotencyError | None:
+        """The refusal of a record that may be another function's: one that was made in the same place, and captured
+        something else, in whatever lifetime.
+        """
+        if not self.effect.captures or record.path == self.node.path:
+            return None
+        message = (
+            f"{self.effect.name}() has captured variables, and was called like this before at {record.path}, which may "
+            "have been another function of that name. Give it a name of its own with @idempotent(name=...); with "
+            "per='visit' each visit has a call of its own."
+        )
+        return IdempotencyError(message)
+
     def _hit(self, record: EffectRecord) -> tuple[Any, BaseException | None]:
+        another = self._is_another(record)
+        if another is not None:
+            return None, another
         if record.path != self.node.path or record.attempt in self.node.begun:
             self.node.note("hits", record.name)
         if record.status == "unstorable":
@@ -93,8 +111,11 @@ class EffectCall:
     def _run(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         node, effect = self.node, self.effect
         unknown = self.memory.unknown(self.key, self.known_by)
-        if unknown is not None and effect.on_unknown == "raise":
-            return None, self._refused(unknown)
+        refusal = None if unknown is None else self._is_another(unknown)
+        if unknown is not None and refusal is None and effect.on_unknown == "raise":
+            refusal = self._refused(unknown)
+        if refusal is not None:
+            return None, refusal
         record = self._record()
         settled = yield from BeginEffect(record, node.address)
         if settled is not None:
@@ -108,7 +129,8 @@ class EffectCall:
             if found is not None:
                 return (yield from self._end(record, found.result))
         repeats = effect.on_unknown == "rerun"
-        value, error = yield from RunEffect(record, node.address, effect.fn, self.args, self.kwargs, repeats=repeats)
+        body = effect.given(self.args, self.kwargs)
+        value, error = yield from RunEffect(record, node.address, *body, repeats=repeats)
         if error is not None:
             yield from self._failed(record, error)
             return None, error
@@ -125,11 +147,12 @@ class EffectCall:
         node, effect = self.node, self.effect
         record = self._record()
         try:
-            ended, error = yield from Transact(record, node.address, effect.fn, self.args, self.kwargs)
+            ended, error = yield from Transact(record, node.address, *effect.given(self.args, self.kwargs))
         except NotStorable as refused:  # longer than this store takes
-            return None, uncommitted(refused)
+            ended, error = None, uncommitted(refused)
         if ended is None:
-            if isinstance(error, Exception) and not isinstance(error, FastdurError):
+            assert error is not None, "a transaction ends with a record or an error"
+            if self._is_failure(error):
                 failed = replace(record, status="failed", error=frozen_failure(error, effect.raises))
                 ended = yield from BeginEffect(failed, node.address)
                 self.memory.tried(failed, node.attempt)
@@ -158,13 +181,24 @@ class EffectCall:
             return None, IdempotencyError(str(ended.error))
         return thaw(ended.result), None
 
+    def _is_failure(self, error: BaseException) -> bool:
+        """Whether what a body raised is a failure of its own, of whatever class.
+
+        What the engine has raised into this node is none, a fault of its store, a lost claim, an effect that is unknown
+        or the end of the node, nor what ends a process.
+        """
+        node = self.node
+        if not is_a(error, FastdurError):
+            return is_a(error, Exception)
+        ended = node.closed and is_a(error, ScopeEnded)
+        return node.raised is None and node.refused is None and not ended
+
     def _failed(self, record: EffectRecord, error: BaseException) -> Generator[Effect[Any], Any, None]:
         """Record that the body raised. What ended it from outside says nothing of what it has done."""
-        sure = self.effect.on_unknown == "rerun" or isinstance(error, NotHappened)
-        if isinstance(error, Exception) and not isinstance(error, FastdurError):
-            ended = replace(
-                record, status="failed" if sure else "unknown", error=frozen_failure(error, self.effect.raises)
-            )
+        sure = self.effect.on_unknown == "rerun" or is_a(error, NotHappened)
+        if self._is_failure(error):
+            frozen = frozen_failure(error, self.effect.raises)
+            ended = replace(record, status="failed" if sure else "unknown", error=frozen)
             yield from EndEffect(ended, self.node.address)
             self.memory.doubt(ended, sure=sure)
             if sure:
@@ -178,7 +212,7 @@ class EffectCall:
         args = (provider_key(self.node.host.execution_id, self.key), *self.args)
         said, error = yield from RunEffect(record, self.node.address, ask, args, self.kwargs, asks=True)
         self.memory.doubt(record, sure=False)
-        if isinstance(error, NotHappened) or said is NotHappened or isinstance(said, NotHappened):
+        if said is NotHappened or is_a(said, NotHappened) or is_a(error, NotHappened):
             return None, None
         if error is not None:
             return None, error

@@ -6,6 +6,7 @@ typed. `name` is the name of the boundary that the driver opens around the effec
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Effect(Generic[T_co]):
+class Effect(ABC, Generic[T_co]):
     """One thing done by a driver, answered with a `T_co`."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name of its boundary."""
-        raise NotImplementedError
 
     def __iter__(self) -> Generator[Effect[Any], Any, T_co]:
         """Yield the effect and return the driver's answer."""

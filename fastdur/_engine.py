@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
+from fastdur._functions import short_name
 from fastdur._held import Held, Unstored, mark_row, node_row, question_row, returned
 from fastdur._reentry import (
     Entry,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur._effects import Effect, Reading
     from fastdur._steps import Machine, State, Step, Trail
-    from fastdur.records import Checkpoint, Execution, Question, Resume, Status
+    from fastdur.records import Checkpoint, Execution, Question, Resume
     from fastdur.scope import Parent
 
     Steps = Generator[Effect[Any], Any, "Ended"]
@@ -276,7 +277,13 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
     trail, step = due_step(root, frame)
     while trail is not None and step is not None:
         leaf = trail[-1]
-        if isinstance(step, Push):
+        if isinstance(step, Call):
+            came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
+            if isinstance(came, Ended):
+                return came
+            frame, held = came
+            again = False
+        elif isinstance(step, Push):
             child = Frame(step.node, step.visit, step.machine.begin(step.data))
             frame = with_leaf(trail, replace(leaf, children=(*leaf.children, child)))
         elif isinstance(step, Return):
@@ -284,22 +291,17 @@ def walk(root: Machine, execution_id: str, frame: Frame, *, again: bool = False)
                 return (yield from _complete(root, execution_id, frame, unstored.notes))
             held = returned(root, trail)
             frame = held.row.frames
-        elif isinstance(step, Mark):
+        else:
             held = mark_row(root, trail, step)
             frame = held.row.frames
-        else:
-            came = yield from _called(root, execution_id, (trail, step), held, unstored, again=again)
-            if isinstance(came, Ended):
-                return came
-            frame, held = came
-            again = False
         trail, step = due_step(root, frame)
         if held is not None and (held.asked is not None or not _decides(step)):
             held = unstored.kept_by(held)
-            kept = yield from _stored(root, execution_id, held, "running" if trail is not None else "paused")
-            if isinstance(kept, Ended):
-                return kept
-            held, pause = None, kept
+            try:
+                pause = yield Append(held.row, "running" if trail is not None else "paused", held.asked)
+            except NotStorable as error:
+                return (yield from _unstored(root, execution_id, held, error))
+            held = None
     return (yield from _paused(root, execution_id, frame, pause))
 
 
@@ -318,13 +320,17 @@ def _called(
 ) -> Generator[Effect[Any], Any, tuple[Frame, Held | None] | Ended]:
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
-    outcome = yield from _attempts(step, trail)
+    outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)
         return held.row.frames, held
     if isinstance(outcome, Failed) and not (step.catches and outcome.retryable):
-        kept = None if held is None else (yield from _stored(root, execution_id, held, "running"))
-        return kept if isinstance(kept, Ended) else (yield from _fail(root, execution_id, trail, step, outcome))
+        if held is not None:
+            try:
+                yield Append(held.row, "running", held.asked)
+            except NotStorable as error:
+                return (yield from _unstored(root, execution_id, held, error))
+        return (yield from _fail(root, execution_id, trail, step, outcome))
     notes: Mapping[str, Frozen] = {}
     if isinstance(outcome, Done):
         outcome.again, notes = again, outcome.notes
@@ -355,29 +361,23 @@ def _stepped(machine: Machine, leaf: Frame, step: Call, outcome: Done | Failed) 
     return Frame(leaf.place, leaf.visit, state, leaf.questions if step.kind == "input" else (), leaf.children)
 
 
-def _stored(
-    root: Machine, execution_id: str, held: Held, status: Status
-) -> Generator[Effect[Any], Any, Checkpoint | Ended]:
-    """Store the row of a step. What the store cannot take fails the node that made it, like any bad value."""
-    try:
-        return (yield from Append(held.row, status, held.asked))
-    except NotStorable as error:
-        return (yield from _fail(root, execution_id, held.trail, held.step, _too_big(error)))
-
-
-def _too_big(error: NotStorable) -> Failed:
-    return Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+def _unstored(root: Machine, execution_id: str, held: Held, error: NotStorable) -> Steps:
+    """Fail the node that has made what the store cannot take, like any bad value."""
+    failed = Failed(error, f"{type(error).__qualname__}: {error}", retryable=False)
+    return (yield from _fail(root, execution_id, held.trail, held.step, failed))
 
 
 def _attempts(step: Call, trail: Trail) -> Generator[Effect[Any], Any, Done | Failed | Asked]:
     """Invoke a call, and again after an exception of the user's own, as often as its `retry` allows."""
-    where, whole = address(trail, step.node), path(trail, step.node, step.visit)
-    questions = trail[-1].questions
     for attempt in range(step.retry):
-        outcome = yield from Invoke(step, where, whole, questions, attempt)
+        outcome = yield from _attempt(step, trail, attempt)
         if not isinstance(outcome, Failed) or not outcome.retryable:
             return outcome
-    return (yield from Invoke(step, where, whole, questions, step.retry))
+    return (yield from _attempt(step, trail, step.retry))
+
+
+def _attempt(step: Call, trail: Trail, number: int) -> Invoke:
+    return Invoke(step, address(trail, step.node), path(trail, step.node, step.visit), trail[-1].questions, number)
 
 
 def _complete(root: Machine, execution_id: str, frame: Frame, notes: Mapping[str, Frozen]) -> Steps:
@@ -389,7 +389,7 @@ def _fail(root: Machine, execution_id: str, trail: Trail, step: Call | Push | Ma
     leaf = trail[-1]
     frame = with_leaf(trail, replace(leaf, state=machine_at(root, trail).failed(leaf.state, step)))
     where = address(trail, step.node)
-    extra: dict[str, Frozen] = {"error": failed.text, "error_type": type(failed.error).__qualname__, "node": where}
+    extra: dict[str, Frozen] = {"error": failed.text, "error_type": short_name(type(failed.error)), "node": where}
     row = Row("run_end", -1, "run_end", "failed", frame, agent_path(root, trail, step.node), extra)
     yield from Append(row, "failed", clear_failed=path(trail, step.node, step.visit))
     return Ended(stored_result(execution_id, "failed", frame, error=failed.text), failed.error)

@@ -8,8 +8,23 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
 from fastdur._codec import MISSING, dumps, freeze, joined, thaw
-from fastdur._functions import annotate, said
-from fastdur.errors import EffectFailed, IdempotencyError, NotHappened, NotStorable
+from fastdur._functions import (
+    annotate,
+    below,
+    cause_of,
+    dotted_name,
+    grouped_in,
+    held_by,
+    is_a,
+    items_of,
+    members_of,
+    mro_of,
+    said,
+    short_name,
+    shown,
+    survived,
+)
+from fastdur.errors import EffectFailed, FastdurError, IdempotencyError, NotHappened, NotStorable
 
 if TYPE_CHECKING:
     from fastdur._codec import Frozen
@@ -22,24 +37,32 @@ _DEEPEST: Final = 8
 """How many exceptions, each the cause of the one before it or in its group, are kept."""
 
 
-def frozen_failure(error: Exception, known: Kinds = (), depth: int = 0) -> Frozen:
+def frozen_failure(error: BaseException, known: Kinds = (), depth: int = 0) -> Frozen:
     """An exception as it is recorded: its class, its text, and what makes it again, where that can be stored.
 
-    That is, of one of the classes `known` to the effect or built in, its arguments, its attributes but for those that
-    cannot be stored, its cause, and the exceptions of a group.
+    That is, of one of the classes `known` to the effect, built in or fastdur's own, its arguments, its attributes but
+    for those that cannot be stored, its cause, and the exceptions of a group. Whatever the exception does to defend
+    itself, this returns.
     """
-    kind, recorded = type(error), [_name(type(error)), joined(said(error))]
-    if _kind(recorded[0], known) is not kind:
-        return [*recorded, None]
+    recorded: list[Frozen] = [dotted_name(type(error)), joined(said(error))]
+    more = survived(_parts, error, str(recorded[0]), known, depth)
+    return [*recorded, *(more or [None])]
+
+
+def _parts(error: Exception, name: str, known: Kinds, depth: int) -> list[Frozen] | None:
+    """What makes an exception again: its arguments, and what else it holds. None where nothing does."""
+    kind = type(error)
+    if _kind(name, known) is not kind:
+        return None
     more: dict[str, Any] = {}
     try:
         members = _members(error, known, depth)
         args = freeze(_arguments(error)[: 1 if members is not None else None], "args")
-        made = _made(kind, args, members, known)
-        if made is None:
-            return [*recorded, None]
     except NotStorable:
-        return [*recorded, None]
+        return None
+    made = _made(kind, args, members, known)
+    if made is None:
+        return None
     attributes, lost = _attributes(error, made)
     if attributes:
         more["attributes"] = freeze(attributes, "attributes")
@@ -47,10 +70,10 @@ def frozen_failure(error: Exception, known: Kinds = (), depth: int = 0) -> Froze
         more["lost"] = lost
     if members is not None:
         more["members"] = members
-    cause = error.__cause__
-    if isinstance(cause, Exception) and depth < _DEEPEST:
+    cause: Any = cause_of(error)
+    if is_a(cause, Exception) and depth < _DEEPEST:
         more["cause"] = frozen_failure(cause, known, depth + 1)
-    return [*recorded, args, *([more] if more else [])]
+    return [args, *([more] if more else [])]
 
 
 def replayed_failure(record: EffectRecord, known: Kinds = ()) -> Exception:
@@ -70,7 +93,7 @@ def _again(frozen: Any, known: Kinds, how: str) -> Exception:
         if attribute in slots:
             slots[attribute].__set__(failure, value)
         else:
-            vars(failure)[attribute] = value
+            held_by(failure)[attribute] = value
     if "lost" in more:
         annotate(failure, f"It comes from a record, without what cannot be stored: {', '.join(more['lost'])}.")
     if "cause" in more:
@@ -86,61 +109,67 @@ def _made(kind: type[Exception], args: Any, members: Any, known: Kinds) -> Excep
     arguments: list[Any] = thaw(args)
     if members is not None:
         arguments.append([_again(each, known, "") for each in members])
-    try:
-        failure: Exception = kind.__new__(kind, *arguments)
-        _builtin(kind).__init__(failure, *arguments)
-    except Exception:
-        return None
+    failure: Any = survived(_copied, kind, arguments)
+    return failure if type(failure) is kind else None
+
+
+def _copied(kind: type[Exception], arguments: list[Any]) -> Exception:
+    failure = kind.__new__(kind, *arguments)
+    _builtin(kind).__init__(failure, *arguments)
     return failure
 
 
-def _members(error: Any, known: Kinds, depth: int) -> list[Frozen] | None:
+def _members(error: Exception, known: Kinds, depth: int) -> list[Frozen] | None:
     """The exceptions of a group. Raises `NotStorable` where it is too deep."""
-    if not issubclass(type(error), ExceptionGroup):
+    if not is_a(error, ExceptionGroup):
         return None
     if depth >= _DEEPEST:
         message = "a group of exceptions that deep is not storable"
         raise NotStorable(message)
-    return [frozen_failure(each, known, depth + 1) for each in error.exceptions]
+    members: Any = grouped_in(error)
+    return [frozen_failure(each, known, depth + 1) for each in members]
 
 
-def _attributes(error: Exception, made: Exception) -> tuple[dict[str, Any], list[Frozen]]:
+def _attributes(error: Exception, made: Exception) -> tuple[dict[Any, Any], list[Frozen]]:
     """The attributes that the arguments alone do not bring back, and the public ones that cannot be stored."""
-    kept: dict[str, Any] = {}
+    kept: dict[Any, Any] = {}
     lost: list[Frozen] = []
     has = _held(made)
     for name, value in _held(error).items():
-        try:
-            if dumps(freeze(value, name)) != _text(has.get(name, MISSING)):
-                kept[name] = value
-        except NotStorable:
-            if not name.startswith("_"):
-                lost.append(name)
+        text = survived(_text, name, value)
+        if text is None:
+            label = shown(name) if type(name) is not str else name
+            if not label.startswith("_"):
+                lost.append(joined(label))
+        elif text != survived(_text, name, has.get(name, MISSING)):
+            kept[name] = value
     return kept, lost
 
 
-def _text(value: Any) -> str | None:
+def _text(name: Any, value: Any) -> str | None:
+    """An attribute as it is stored, None where it cannot be."""
     try:
-        return dumps(freeze(value, ""))
+        return dumps(freeze({name: value}, ""))
     except NotStorable:
         return None
 
 
-def _held(error: Exception) -> dict[str, Any]:
+def _held(error: Exception) -> dict[Any, Any]:
     """What an exception holds, in its dictionary and outside of it. Nothing of the user's is asked."""
-    held: dict[str, Any] = {}
+    held: dict[Any, Any] = {}
     for name, slot in _slots(error).items():
         with suppress(AttributeError):  # it was never set
             held[name] = slot.__get__(error)
-    return held | vars(error)
+    held.update(items_of(held_by(error)))
+    return held
 
 
 def _slots(error: Exception) -> dict[str, Any]:
     """Where an exception keeps what is not in its dictionary: its slots, and what built-in classes keep in C."""
     return {
         name: slot
-        for cls in reversed(type(error).__mro__)
-        for name, slot in vars(cls).items()
+        for cls in reversed(mro_of(type(error)))
+        for name, slot in members_of(cls).items()
         if isinstance(slot, (MemberDescriptorType, GetSetDescriptorType))
         if name not in _KEPT_OTHERWISE and not name.startswith("__")
     }
@@ -151,7 +180,7 @@ _KEPT_OTHERWISE: Final = ("args", "message", "exceptions")
 
 def _builtin(kind: type[Exception]) -> Any:
     """The built-in class that an exception class is made from."""
-    return next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    return next(base for base in mro_of(kind) if getattr(builtins, short_name(base), None) is base)
 
 
 def _arguments(error: Exception) -> list[Any]:
@@ -165,16 +194,12 @@ def _kind(name: str, known: Kinds) -> type[Exception] | None:
     if module == "builtins":
         kind = getattr(builtins, short, None)
         return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
-    waiting: list[type[Exception]] = [NotHappened, *known]
+    waiting: list[type[Exception]] = [NotHappened, FastdurError, *known]
     for kind in waiting:
-        if _name(kind) == name:
+        if dotted_name(kind) == name:
             return kind
-        waiting += kind.__subclasses__()
+        waiting += below(kind)
     return None
-
-
-def _name(kind: type[Exception]) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def failure_text(record: EffectRecord) -> str:

@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+
+R = TypeVar("R")
 
 # Those of inspect, without the price of importing it.
 COROUTINE = 0x80
 GENERATOR = 0x20 | 0x200
 
 
-def code_of(fn: Callable[..., Any]) -> Any:
-    """What runs when `fn` is called, through partials, methods, `__call__`; the function itself for no Python code."""
+def _function_of(fn: Callable[..., Any]) -> Any:
+    """The function that runs when `fn` is called, through partials and `__call__`; itself for no Python code."""
     plain: Any = fn
     while isinstance(plain, partial):
         plain = plain.func
-    if not hasattr(plain, "__code__"):
-        plain = getattr(type(plain).__call__, "__code__", plain)
-    return getattr(plain, "__code__", plain)
+    call = plain if hasattr(plain, "__code__") else type(plain).__call__
+    return call if hasattr(call, "__code__") else plain
+
+
+def code_of(fn: Callable[..., Any]) -> Any:
+    """What runs when `fn` is called, through partials, methods, `__call__`; the function itself for no Python code."""
+    function = _function_of(fn)
+    return getattr(function, "__code__", function)
+
+
+def captures(fn: Callable[..., Any]) -> bool:
+    """Whether a function has variables of the function it was made in: two made in one place may do different things.
+
+    Its own name and its class are not counted, which are the same in each.
+    """
+    code = code_of(fn)
+    return not {"__class__", getattr(code, "co_name", "")}.issuperset(getattr(code, "co_freevars", ()))
+
+
+def held_in(fn: Callable[..., Any]) -> list[Any]:
+    """The values that a function brings along for arguments that a call leaves out, through partials."""
+    found: list[Any] = []
+    plain: Any = fn
+    while isinstance(plain, partial):
+        found += [*plain.args, *plain.keywords.values()]
+        plain = plain.func
+    function = _function_of(plain)
+    found += getattr(function, "__defaults__", None) or ()
+    found += (getattr(function, "__kwdefaults__", None) or {}).values()
+    return found
 
 
 def flags_of(fn: Callable[..., Any]) -> int:
@@ -65,21 +94,55 @@ def said(error: BaseException) -> str:
 def shown(value: object) -> str:
     """What a value looks like in a message; survives a `__repr__` that raises."""
     text = _text_of(repr, value)
-    return f"<{type(value).__qualname__}>" if text is None else text
+    return f"<{short_name(type(value))}>" if text is None else text
 
 
 def _text_of(how: Callable[[Any], str], value: object) -> str | None:
     """The text as a plain `str`; whatever the class of the value does, the call that wants to name it goes on."""
+    return survived(lambda: str.__str__(how(value)))  # a subclass of str is made a plain one
+
+
+def survived(ask: Callable[..., R], *args: Any) -> R | None:
+    """What `ask` gives; None where code of the user's that is asked in it raises, but for Ctrl-C."""
     try:
-        return str.__str__(how(value))  # a subclass of str is made a plain one
+        return ask(*args)
     except KeyboardInterrupt:
         raise
     except BaseException:
         return None
 
 
+# What a class and an exception are, read past whatever the user's class, or its metaclass, has put in the way.
+_MODULE: Any = vars(type)["__module__"].__get__
+_QUALNAME: Any = vars(type)["__qualname__"].__get__
+mro_of: Callable[[type[Any]], tuple[type[Any], ...]] = vars(type)["__mro__"].__get__
+members_of: Callable[[type[Any]], Mapping[str, Any]] = vars(type)["__dict__"].__get__
+below: Callable[[type[Any]], list[type[Any]]] = type.__subclasses__
+items_of: Callable[[dict[Any, Any]], Iterable[tuple[Any, Any]]] = vars(dict)["items"]
+_SET_DEFAULT: Any = vars(dict)["setdefault"]
+held_by: Callable[[BaseException], dict[Any, Any]] = vars(BaseException)["__dict__"].__get__
+cause_of: Callable[[BaseException], BaseException | None] = vars(BaseException)["__cause__"].__get__
+grouped_in: Callable[[BaseException], tuple[BaseException, ...]] = vars(BaseExceptionGroup)["exceptions"].__get__
+
+
+def is_a(error: object, *kinds: type[BaseException]) -> bool:
+    """Whether an object is an instance of one of these classes; unlike `isinstance` it does not ask the object."""
+    return issubclass(type(error), kinds)
+
+
+def short_name(cls: type[Any]) -> str:
+    """The qualified name of a class."""
+    return str.__str__(_QUALNAME(cls))
+
+
+def dotted_name(cls: type[Any]) -> str:
+    """The name of a class with its module, whatever the class says of itself."""
+    module: object = _MODULE(cls)
+    return f"{str.__str__(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
+
+
 def annotate(error: BaseException, note: str) -> None:
     """Add a note to an exception, once, if what it calls its notes is a list. Nothing of the user's is asked."""
-    notes: list[Any] = vars(error).setdefault("__notes__", [])
-    if type(notes) is list and note not in notes:
+    notes: list[Any] = _SET_DEFAULT(held_by(error), "__notes__", [])
+    if type(notes) is list and not any(type(each) is str and each == note for each in notes):
         notes.append(note)

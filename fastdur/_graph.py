@@ -63,11 +63,14 @@ class Graph:
     strict: bool = False
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     out: dict[str, list[Edge]] = field(default_factory=dict[str, list[Edge]])
-    before: dict[str, int] | None = None
-    """Which nodes lead to each node, a bit for each; None until the whole is valid."""
-    sources: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    order: list[str] | None = None
+    """Every node after those that it leads to by edges without a bound; None until the whole is valid."""
+    ways: tuple[dict[str, int], dict[str, list[str]]] | None = None
+    """Which nodes lead to each node, a bit for each, and which do so directly; made when a join needs them."""
     named: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     entries: list[str] = field(default_factory=list[str])
+    deciding: set[str] = field(default_factory=set[str])
+    """The nodes whose way out needs a decision: they have an edge with a condition or a bound."""
     again: frozenset[str] = frozenset()
     """The nodes that can be entered more than once in a run: what a back edge leads to, and all behind it."""
 
@@ -88,7 +91,7 @@ class Graph:
             raise GraphError(message)
         self.nodes[node.id] = node
         self.out[node.id] = []
-        self.before = None
+        self.order = self.ways = None
 
     def connect(self, edge: Edge) -> None:
         """Add an edge; raises `GraphError` where a bound is no bound, or the same edge stands twice."""
@@ -112,21 +115,23 @@ class Graph:
             raise GraphError(message)
         self.named[edge.key] = pair
         self.out.setdefault(edge.source, []).append(edge)
-        self.before = None
+        if edge.when is not None or bound is not None:
+            self.deciding.add(edge.source)
+        self.order = self.ways = None
 
     def validate(self) -> None:
         """Raise `GraphError` naming the first thing that is wrong with the whole."""
-        if self.before is not None:
+        if self.order is not None:
             return
         if not self.nodes:
             message = "the chain has no node; add one with add_node()"
             raise GraphError(message)
         self._check_ends()
         self._check_bounds()
-        before, sources = self._reachability()
+        order = self._in_order()
         self._check_entries()
-        # Another thread may be here too, or already running: what is made is never changed, and `before` comes last.
-        self.sources, self.before = sources, before
+        # Another thread may be here too, or already running: what is made is never changed, and `order` comes last.
+        self.order = order
 
     def _edges(self) -> Iterable[Edge]:
         return (edge for edges in self.out.values() for edge in edges)
@@ -148,11 +153,8 @@ class Graph:
                 )
                 raise GraphError(message)
 
-    def _reachability(self) -> tuple[dict[str, int], dict[str, list[str]]]:
-        """Which nodes lead to each node by edges without a bound, a bit for each, and which do so directly.
-
-        Refuses a cycle among these edges.
-        """
+    def _in_order(self) -> list[str]:
+        """Every node after those that it leads to by edges without a bound. Refuses a cycle among these edges."""
         order: list[str] = []
         seen: set[str] = set()
         for start in self.nodes:
@@ -173,9 +175,12 @@ class Graph:
                     seen.add(target)
                     above.add(target)
                     ahead.append((target, iter(self._forward(target))))
+        return order
+
+    def _ways(self) -> tuple[dict[str, int], dict[str, list[str]]]:
         before = dict.fromkeys(self.nodes, 0)
         sources: dict[str, list[str]] = {name: [] for name in self.nodes}
-        for node in reversed(order):
+        for node in reversed(self.order or ()):
             for target in self._forward(node):
                 before[target] |= before[node] | 1 << self.nodes[node].index
                 sources[target].append(node)
@@ -231,21 +236,18 @@ class Graph:
 
     def _waits(self, name: str, due: frozenset[str]) -> bool:
         """Whether one of the due nodes leads to `name`; costs no more than looking at all of these, or all of those."""
-        before = (self.before or {}).get(name, 0)
+        ways = self.ways = self.ways or self._ways()
+        before, sources = ways[0][name], ways[1]
         if before.bit_count() > len(due):
             return any(before >> self.nodes[other].index & 1 for other in due)
         ahead, seen = [name], {name}
         while ahead and before:
-            fresh = [source for source in self.sources[ahead.pop()] if source not in seen]
+            fresh = [source for source in sources[ahead.pop()] if source not in seen]
             if not due.isdisjoint(fresh):
                 return True
             seen.update(fresh)
             ahead += fresh
         return False
-
-    def decides(self, node: str) -> bool:
-        """Whether the way out of `node` needs a decision: a condition, a bound, or `strict`."""
-        return any(edge.when is not None or edge.max_iterations is not None for edge in self.out[node])
 
     def route(self, node: str, loops: Mapping[str, int], state: dict[str, Any]) -> list[int]:
         """Which edges out of `node` are taken: the first whose `when` is true, else the unconditional ones.
@@ -272,10 +274,11 @@ class Graph:
                 raise CycleLimitError(message)
         return taken
 
-    def follow(self, node: str, taken: Iterable[int], due: list[str]) -> list[str]:
-        """The due nodes after these edges were taken: successors first, in declaration order, each once."""
-        targets = [self.out[node][place].target for place in taken]
-        return [target for target in targets if target not in due] + due
+    def follow(self, node: str, taken: Iterable[int] | None, due: list[str]) -> list[str]:
+        """The due nodes after these edges were taken, or all: successors first, in declaration order, each once."""
+        edges = self.out[node]
+        targets = [edge.target for edge in (edges if taken is None else map(edges.__getitem__, taken))]
+        return [*(target for target in targets if target not in due), *due] if due else targets
 
 
 def _is_true(edge: Edge, answer: object) -> bool:

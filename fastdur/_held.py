@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fastdur.records import Frame, Question
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
     """A row that is not stored yet, and the first step since the row before it, as it stood before that step."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze, joined
 from fastdur._failures import uncommitted
-from fastdur._functions import discard, is_async, said
+from fastdur._functions import discard, is_a, is_async, said, short_name
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._own import own
 from fastdur._steps import Asked, Done, Failed
@@ -43,6 +43,8 @@ class Invocation:
     def __init__(self, host: Lifetime, effect: Invoke) -> None:
         self.host, self.effect, self.call = host, effect, effect.call
         self.node = NodeCall(host, effect)
+        if effect.attempt:
+            host.memory.retried(effect.path, effect.attempt)
         self.live = LiveState(host.snapshot(effect.call.data))
         self.cancelled = False
 
@@ -159,7 +161,7 @@ class Invocation:
         value, error = outcome
         node = self.node
         node.closed = True
-        if isinstance(error, SimulatedCrash):
+        if error is not None and is_a(error, SimulatedCrash):
             self.host.crash()
             raise error
         if self.host.poisoned and not isinstance(node.raised, SimulatedCrash):
@@ -172,10 +174,10 @@ class Invocation:
                 return Asked(node.asked)
             message = f"Node {node.address!r} raised InterruptSignal by itself; call interrupt() to pause."
             return self.failed(InterruptError(message))
-        if isinstance(error, BaseExceptionGroup):
+        if error is not None and is_a(error, BaseExceptionGroup):
             # What is in a group beside the pauses counts, and the pause is lost to it.
             error = cast("BaseExceptionGroup[BaseException]", error).split(InterruptSignal)[1]
-        if error is not None and not isinstance(error, Exception):
+        if error is not None and not is_a(error, Exception):
             error = self._cancelled_inside(error)
         if node.asked is not None:
             return self.failed(_swallowed(node, error))
@@ -233,7 +235,7 @@ class Invocation:
 
     def failed(self, error: BaseException) -> Failed:
         """The outcome of a call that raised. Only an exception of the user's own, or a timeout, is worth a retry."""
-        own = not isinstance(error, FastdurError) or isinstance(error, (EffectFailed, NodeCancelled, NodeTimeout))
+        own = not is_a(error, FastdurError) or is_a(error, EffectFailed, NodeCancelled, NodeTimeout)
         return Failed(error, error_text(error), retryable=own)
 
 
@@ -295,25 +297,25 @@ async def arun_body(effect: RunEffect) -> Outcome:
 
 def is_pause(error: BaseException) -> bool:
     """Whether an error is a pause and nothing else: the signal, bare or alone in an exception group."""
-    if isinstance(error, BaseExceptionGroup):
+    if is_a(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return group.split(InterruptSignal)[1] is None
-    return isinstance(error, InterruptSignal)
+    return is_a(error, InterruptSignal)
 
 
 def is_cancellation(error: BaseException) -> bool:
     """Whether an error is a `CancelledError`, or a group of such and of exceptions."""
     from asyncio import CancelledError
 
-    if isinstance(error, BaseExceptionGroup):
+    if is_a(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return group.split((CancelledError, Exception))[1] is None
-    return isinstance(error, CancelledError)
+    return is_a(error, CancelledError)
 
 
 def error_text(error: BaseException) -> str:
     """Readable text of an exception, its class named."""
-    name, text = type(error).__qualname__, said(error)
+    name, text = short_name(type(error)), said(error)
     return joined(f"{name}: {text}") if text else name
 
 

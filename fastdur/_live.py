@@ -269,7 +269,8 @@ def collect(live: LiveState, returned: Any = None, where: str = "state") -> Chan
     """
     base = live._base  # noqa: SLF001 - one module  # pyright: ignore[reportPrivateUsage]
     values = {} if returned is None or returned is live else _raw(returned)
-    if _is_untouched(live, base.twin):
+    untouched = _is_untouched(live, base.twin)
+    if untouched:
         following = Snapshot(base.frozen.copy(), base.twin.copy())
     else:
         following = Snapshot({}, {})
@@ -278,6 +279,8 @@ def collect(live: LiveState, returned: Any = None, where: str = "state") -> Chan
     if len(keys) > 1:
         changed = set(keys)
         keys = [key for key in following.frozen if key in changed]
+    if untouched:
+        return Changes(following if keys else base, keys)
     if len(following.frozen) < len(base.frozen) + len(keys):
         keys += [key for key in base.frozen if key not in following.frozen]
     unchanged = not keys and list(following.frozen) == list(base.frozen)

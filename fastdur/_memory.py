@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur.errors import IdempotencyError, IdempotencyMismatch
 from fastdur.records import effect_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from fastdur.records import EffectRecord
 
@@ -29,10 +30,21 @@ class Memory:
     """The effect records of one claim. Every method is safe to call from several threads.
 
     A `key` is that of an effect, whatever the number of its record.
+
+    A retry goes its own way, and the failures that were recorded before it are none of its own. So each record of a
+    visit has the number of its try in its token: that of the try in the lifetimes before, which a replay goes on with,
+    and one more for each retry. What failed in a try before the newest that is known of is not replayed.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._written = threading.Condition(self._lock)
+        self._writing: dict[str, int] = {}
+        self._ended: set[str] = set()
+        self._newest: dict[str, int] = {}
+        self._first: dict[str, int] = {}
+        self._retries: dict[str, int] = {}
+        self._last_failed: dict[str, EffectRecord] = {}
         self._records: dict[str, EffectRecord] = {}
         self._failed: dict[str, list[EffectRecord]] = {}
         self._tries: dict[str, tuple[str, int, EffectRecord, int]] = {}
@@ -44,14 +56,18 @@ class Memory:
         """Take in what the store knows at the claim."""
         failed: dict[str, EffectRecord] = {}
         for record in records:
+            self._newest[record.path] = max(self._newest.get(record.path, 0), _try_of(record))
             if record.status in ("done", "unstorable"):
                 self._records[effect_of(record.key)] = record
             elif record.status == "failed":
                 failed[record.key] = record
             else:
                 self._unknown[effect_of(record.key)] = record
+        self._first = self._newest.copy()
         for key, record in failed.items():
-            if key == effect_of(key):
+            self._last_failed[record.path] = record
+            of_this_try = record.error is not None and _try_of(record) == self._newest[record.path]
+            if key == effect_of(key) and of_this_try:
                 self._failed[key] = _chain(record, failed)
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
@@ -110,6 +126,7 @@ class Memory:
         """A call of this visit has failed, in this attempt at its node: the next one has another record."""
         key = effect_of(record.key)
         with self._lock:
+            self._last_failed[record.path] = record
             self._tries[key] = (record.path, attempt, record, self._tried(key, record.path, attempt)[1] + 1)
 
     def _tried(self, key: str, path: str, attempt: int) -> tuple[EffectRecord | None, int]:
@@ -123,11 +140,54 @@ class Memory:
         with self._lock:
             last, count = self._tried(key, path, attempt)
             unknown = self._unknown.get(key)
+            number = self._first.get(path, 0) + attempt
+            self._newest[path] = max(self._newest.get(path, 0), number)
+        if number:
+            token += f".{number}"
         if last is not None:
             token += f"-{_own(last)}"
         if unknown is not None:  # what it came to is said over it
             return unknown.key, token
         return (f"{key}/{count + 1}" if count else key), token
+
+    def retried(self, path: str, attempt: int) -> None:
+        """A retry of this visit begins."""
+        self._retries[path] = attempt
+
+    def left_behind(self, path: str) -> EffectRecord | None:
+        """What has to be written before a retry that has begun no effect pauses: over a failure of a try before it,
+        one that is never replayed, which has the number of this try. None where nothing has.
+        """
+        with self._lock:
+            number = self._first.get(path, 0) + self._retries.get(path, 0)
+            failed = self._last_failed.get(path)
+            if failed is None or number <= self._newest.get(path, 0):
+                return None
+            self._newest[path] = number
+        return replace(failed, attempt=f"{os.urandom(8).hex()}.{number}", error=None)
+
+    @contextmanager
+    def failing(self, path: str) -> Generator[bool]:
+        """While a failure of this visit is written; whether it belongs to the visit, or that has failed before it."""
+        with self._lock:
+            belongs = path not in self._ended
+            if belongs:
+                self._writing[path] = self._writing.get(path, 0) + 1
+        try:
+            yield belongs
+        finally:
+            if belongs:
+                with self._lock:
+                    self._writing[path] -= 1
+                    self._written.notify_all()
+
+    def end(self, path: str) -> None:
+        """This visit fails: from here on no failure of an effect belongs to it. One that is being written is waited
+        for.
+        """
+        with self._lock:
+            self._ended.add(path)
+            self._written.wait_for(lambda: not self._writing.get(path))
 
     def unknown(self, key: str, args: str) -> EffectRecord | None:
         """The record of an attempt that is over and has no outcome."""
@@ -186,6 +246,11 @@ def _chain(record: EffectRecord, failed: dict[str, EffectRecord]) -> list[Effect
 def _own(record: EffectRecord) -> str:
     """The part of a token that is the attempt's own."""
     return record.attempt.partition("-")[0]
+
+
+def _try_of(record: EffectRecord) -> int:
+    """The number of the try at its visit in which a record was begun."""
+    return int(_own(record).partition(".")[2] or 0)
 
 
 def _check(record: EffectRecord, args: str) -> None:

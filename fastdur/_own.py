@@ -25,6 +25,11 @@ def own(args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], dict[str, 
     return tuple(_own(each, memo) for each in args), {name: _own(each, memo) for name, each in kwargs.items()}
 
 
+def changes(value: object) -> bool:
+    """Whether a body can change a value in place, so that it needs a copy."""
+    return _own(value, {}) is not value
+
+
 def _own(value: Any, memo: dict[int, Any]) -> Any:
     kind = _KINDS.get(class_of(value))
     if kind is None:

@@ -182,6 +182,8 @@ def open_questions(frame: Frame) -> list[Question]:
 
 def with_leaf(trail: Trail, leaf: Frame) -> Frame:
     """The root frame after the last frame of `trail` became `leaf`."""
+    if len(trail) == 1:
+        return leaf
     for below, above in zip(reversed(trail), reversed(trail[:-1]), strict=False):
         leaf = replace(above, children=tuple(leaf if child is below else child for child in above.children))
     return leaf
@@ -240,8 +242,8 @@ def machine_at(root: Machine, trail: Trail) -> Machine:
 
 def agent_path(root: Machine, trail: Trail, node: str = "") -> str:
     """The names of the machines from the root down, and the tool: `chain:orders/agent:refund/tool:charge`."""
-    names = [f"{root.kind}:{root.name}"]
+    path = f"{root.kind}:{root.name}"
     for frame in trail[1:]:
         root = root.child(frame.place)
-        names.append(f"{root.kind}:{root.name}")
-    return "/".join(names) + part_of(node)
+        path = f"{path}/{root.kind}:{root.name}"
+    return path + part_of(node)

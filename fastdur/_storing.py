@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur import _owner
@@ -187,8 +188,13 @@ def _append(life: Lifetime, effect: Append) -> Checkpoint:
     claim, keep = life.owned(), life.at_work()
     row = _next(effect.row, claim)
     if effect.asked is not None:
+        void = life.memory.left_behind(effect.asked.id.rpartition("/")[0])
+        if void is not None:
+            life.store.begin_idempotent(claim, void)
         row = life.store.record_interrupt(claim, row, [_pending(life, effect, row)], effect.status, keep=keep)
     else:
+        if effect.clear_failed is not None:
+            life.memory.end(effect.clear_failed)
         row = life.store.put(claim, row, effect.status, keep=keep, clear_failed=effect.clear_failed)
     if effect.status != "running" and not keep:
         life.forget()
@@ -217,11 +223,23 @@ def _release(life: Lifetime, _: Release) -> None:
 
 
 def _begin(life: Lifetime, effect: BeginEffect) -> Any:
-    return life.store.begin_idempotent(life.owned(), effect.record)
+    record = effect.record
+    if record.status != "failed":
+        return life.store.begin_idempotent(life.owned(), record)
+    with life.memory.failing(record.path) as belongs:
+        return life.store.begin_idempotent(life.owned(), record if belongs else replace(record, path=""))
 
 
 def _end(life: Lifetime, effect: EndEffect) -> None:
-    life.store.put_idempotent(life.owned(), effect.record)
+    record = effect.record
+    if record.status != "failed":
+        life.store.put_idempotent(life.owned(), record)
+        return
+    with life.memory.failing(record.path) as belongs:
+        if belongs:
+            life.store.put_idempotent(life.owned(), record)
+        else:  # a thread that has outlived its node: nobody meets this failure again
+            life.store.begin_idempotent(life.owned(), replace(record, path=""))
 
 
 def _unknown(life: Lifetime, effect: Unknown) -> Any:

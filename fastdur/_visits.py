@@ -33,12 +33,12 @@ def count(state: Mapping[str, Frozen], node: str) -> int:
     return 1 if any(node in chunk for chunk in ran) else 0
 
 
-def with_visit(state: Mapping[str, Frozen], node: str, visit: int, *, again: bool) -> dict[str, Frozen]:
-    """The part of the state that says so, after this visit; `again` where the node can be entered once more."""
+def with_visit(state: Mapping[str, Frozen], node: str, visit: int, *, again: bool) -> tuple[str, Frozen]:
+    """The entry of the state that says so, after this visit; `again` where the node can be entered once more."""
     if again or visit > 1:
         visits: Any = state.get("visits", {})
-        return {"visits": {**visits, node: visit}}
+        return "visits", {**visits, node: visit}
     ran: Any = state.get("ran", [])
     if ran and len(ran[-1]) < _CHUNK:
-        return {"ran": [*ran[:-1], [*ran[-1], node]]}
-    return {"ran": [*ran, [node]]}
+        return "ran", [*ran[:-1], [*ran[-1], node]]
+    return "ran", [*ran, [node]]

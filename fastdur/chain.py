@@ -166,22 +166,24 @@ class Chain(Runner):
     def _committed(
         self, state: State, step: Call | Push, data: State, changed: tuple[str, ...], out: list[str]
     ) -> State:
-        touched: Any = state.get("touched", [])
-        due: Any = state.get("due", self._graph.entries)
-        fresh = [key for key in changed if key not in touched]
+        graph, node = self._graph, step.node
+        due: Any = state.get("due", graph.entries)
+        rest = _without(due, node)
+        decides = node in graph.deciding
+        counter, visits = with_visit(state, node, step.visit, again=node in graph.again)
         after: State = {
             **state,
             "data": data,
-            "due": _without(due, step.node),
-            **with_visit(state, step.node, step.visit, again=step.node in self._graph.again),
-            "out": step.output_key if step.output_key is not None else out,
+            "due": rest if decides else graph.follow(node, None, rest),
+            counter: visits,
+            "out": out if step.output_key is None else step.output_key,
         }
+        touched: Any = state.get("touched", [])
+        fresh = [key for key in changed if key not in touched]
         if fresh:
             after["touched"] = [*touched, *fresh]
-        if self._graph.decides(step.node):
-            return {**after, "route": step.node}
-        rest: Any = after["due"]
-        after["due"] = self._graph.follow(step.node, range(len(self._graph.out[step.node])), rest)
+        if decides:
+            after["route"] = node
         return after
 
     def _routed(self, state: State, node: str, taken: list[int]) -> State:

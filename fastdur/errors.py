@@ -152,6 +152,8 @@ class AlreadyResumed(FastdurError):
     `result` is the stored outcome where the run has completed, else None.
     """
 
+    result: RunResult | None = None
+
     def __init__(self, message: str, result: RunResult | None = None) -> None:
         super().__init__(message)
         self.result = result

@@ -91,16 +91,18 @@ def idempotent(
 
     A call is known by the function's module and qualname (or `name=`) and its bound arguments with their types, so
     `f(5)` and `f(amount=5)` are one call and `f(1)` and `f(True)` are two. An argument that has no such form is
-    refused; `key_fn(*args, **kwargs)` then gives the part of the key that the arguments would have given. A run
-    does a call once; with `per="visit"` every visit of a node does it once, for what is meant to happen in each turn of
-    a cycle. Works on sync and async functions.
+    refused; `key_fn(*args, **kwargs)` then gives the part of the key that the arguments would have given. A run does a
+    call once; a function that has captured variables, of which its factory may make another, needs `name=` where it is
+    called alike in two visits of nodes; with `per="visit"` every visit of a node does it once, for what is meant to
+    happen in each turn of a cycle. Works on sync and async functions.
 
     Before the body a `started` record is written, after it the result; the first call and every replay return the same
-    stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments,
-    for a replay, which does not run it, would not change them. A body that raises is not a result: a retry of the node,
-    or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets the exception
-    again: a built-in one, and one of `raises=`, a class or a tuple of classes with all below them, as itself, with its
-    arguments and attributes as they can be stored; any other as `EffectFailed`; several of one visit one after another.
+    stored value, and `None` is a value. The body works on its own copy of the lists, dicts and sets in its arguments
+    and defaults, for a replay, which does not run it, would not change them. A body that raises is not a result: a
+    retry of the node, or a resume after the run failed, runs it again. After a crash or a pause the node's replay gets
+    the exception again: one built in or fastdur's, and one of `raises=`, a class or a tuple of classes with all below
+    them, as itself, with its arguments and attributes as they can be stored; any other as `EffectFailed`; several of
+    one visit one after another.
     Calls with one key run one at a time; a second waits for the first and takes its result.
 
     Between the end of the body and its record lies the one window no engine can close: a crash in it leaves an effect

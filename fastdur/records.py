@@ -72,9 +72,9 @@ class Question:
     answer: Frozen = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
-    """One level of a running topology: its place in the level above, its state, its questions, its children."""
+    """One level of a running topology. Never changed once made; not frozen because each step makes two."""
 
     place: str
     visit: int
@@ -299,8 +299,8 @@ class EffectRecord:
 
     `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
     store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
-    what came of them. Where a visit calls an effect again that has failed in it, the call has a record of its own:
-    `key` is that of the effect, `/` and 2, 3 and so on, and `attempt` ends with the token of the failure before it.
+    what came of them. A call that comes after a failure in its visit has a record of its own: its `key` has `/` and 2,
+    3 and so on behind it, its `attempt` the token of that failure. A token of a retry has its number behind a dot.
     """
 
     key: str

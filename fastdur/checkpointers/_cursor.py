@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 # A comment in a comment ends at another place in each database, so none is looked through.
-_FIRST: Final = re.compile(r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*(?:(?!/\*).)*?\*/)*(/\*|[A-Za-z]*)", re.DOTALL)
+_FIRST: Final = r"(?:[\s;\ufeff]|--[^\n]*(?:\n|$)|/\*(?:(?!/\*).)*?\*/)*(/\*|[A-Za-z]*)"  # compiled at the first use
 _ENDS: Final = frozenset(
     {"abort", "attach", "begin", "commit", "copy", "deallocate", "detach", "discard", "end", "listen", "load"}
     | {"pragma", "prepare", "release", "reset", "rollback", "savepoint", "set", "start", "unlisten", "vacuum", "/*"}
@@ -137,7 +137,7 @@ class TransactionCursor:
     # -- one statement -------------------------------------------------------------------------------------------------
 
     def _run(self, execute: Callable[..., Any], sql: str, *parameters: Any) -> None:
-        first: Any = _FIRST.match(sql)  # which matches nothing too
+        first: Any = re.match(_FIRST, sql, re.DOTALL)  # which matches nothing too
         if first[1].lower() in _ENDS:
             what = first[1].upper() if first[1] != "/*" else "A comment in a comment"
             raise _refusal(what)

@@ -73,6 +73,7 @@ class EffectRecords(Patient):
             if seen[0][0] is not None and effect(seen[0]).status in ("done", "unstorable"):
                 return effect(seen[0])
             ended = _ended(session.cursor(), record.name, body)
+            session.tidy()
             if not session.change(sql.begin_effect, (*effect_values(ended), *fence)):
                 message = "the run, or the effect, has moved on meanwhile"
                 raise Again(message, unclear=False)

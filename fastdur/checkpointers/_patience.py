@@ -44,6 +44,10 @@ class Session(Protocol):
         """A cursor of the user's in this transaction, which is one of `_write_alone`."""
         ...
 
+    def tidy(self) -> None:
+        """Undo what the user's statements have left in the connection and not in the database."""
+        ...
+
 
 class Again(Exception):
     """The work was not done, or nobody knows whether it was (`unclear`): do it again.

@@ -12,6 +12,7 @@ from fastdur.errors import FastdurError, InTransaction, NotStorable, StoreCorrup
 try:
     import psycopg
     import psycopg_pool
+    from psycopg import sql
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as missing:
     text = (
@@ -33,6 +34,11 @@ NOT_PREPARED: Final = ("26000", "42P05")
 DriverError = psycopg.Error
 Forbidden = psycopg.errors.InsufficientPrivilege
 NoConnection = psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed
+
+_GIVE_UP: Final = (
+    b"SELECT pg_advisory_unlock_all()::text UNION ALL SELECT name FROM pg_prepared_statements WHERE from_sql"
+)
+"""Give up the locks of a session, and list the statements that were prepared in it by name. A commit keeps both."""
 
 _LOOK_EVERY: Final = 0.1
 """After how many seconds without a sign of the server the driver looks up."""
@@ -186,15 +192,20 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return None if status == psycopg.pq.TransactionStatus.INTRANS else "The transaction is no longer open"
 
     def undo(self, process: int) -> None:
-        """Roll back what is open; where that cannot be done, the connection is closed, which does it too.
+        """Roll back what is open, and give up what the session has kept of the user's statements; where that cannot be
+        done, the connection is closed, which does it too.
 
         Only in the process that has begun it: a child made by fork meanwhile leaves its parent's connection alone.
         """
-        idle = self.closed or self.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        if idle or process != os.getpid():
+        if self.closed or process != os.getpid():
             return
+        execute = self.one_cursor().execute
         try:
-            self.one_cursor().execute(b"ROLLBACK", prepare=False)
+            if self.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                execute(b"ROLLBACK", prepare=False)
+            kept = execute(_GIVE_UP, prepare=False).fetchall()
+            for (name,) in kept[1:]:
+                execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(name)), prepare=False)
         except psycopg.Error:
             self.close()
 

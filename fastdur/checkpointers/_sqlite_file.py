@@ -6,19 +6,21 @@ import os
 import re
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._sql import known
 from fastdur.errors import FastdurError, NotStorable, StoreCorrupt, StoreUnavailable
+
+if TYPE_CHECKING:
+    from fastdur.checkpointers._patience import Session
 
 APPLICATION_ID: Final = 0x66647572
 """`PRAGMA application_id` of a fastdur store: "fdur"."""
 
 _HEADER: Final = 100
 _DEFAULT: Final = ".fastdur/fastdur.db"
-_VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})", re.ASCII)
+_VARIABLE: Final = r"\$(?:(\w+)|\{([^}]*)\})"  # compiled when one is met: that takes 2 ms
 
 BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 """Somebody else is at work: wait."""
@@ -50,7 +52,8 @@ def resolve(path: str | os.PathLike[str] | None) -> str:
     if type(given) is not str:
         message = f"Store path {given!r} is no text; give a str or a Path"
         raise TypeError(message)
-    expanded = os.path.expanduser(_VARIABLE.sub(lambda found: _variable(given, found), given))  # noqa: PTH111 - tells "~x" apart
+    filled = re.sub(_VARIABLE, lambda found: _variable(given, found), given, flags=re.ASCII) if "$" in given else given
+    expanded = os.path.expanduser(filled)  # noqa: PTH111 - tells "~x" apart
     if expanded.startswith("~") or not expanded or "\0" in expanded:
         message = f"Store path {given!r} names no file; give a path to a file, or ':memory:'"
         raise ValueError(message)
@@ -71,20 +74,27 @@ def create(path: str) -> None:
     Never opens a file that is there: closing any descriptor of it would drop the locks that the process has on it.
     """
     try:
-        for parent in reversed(Path(path).parents):
-            if not parent.exists():
-                parent.mkdir(0o700, exist_ok=True)
+        if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - pathlib costs its import
+            _make_folders(path)
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        if not Path(path).is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - pathlib costs its import
             message = f"The store {path} is no file; give the path of a file."
             raise StoreUnavailable(message) from None
-        if 0 < Path(path).stat().st_size < _HEADER:  # the driver would take it for an empty database
+        if 0 < os.path.getsize(path) < _HEADER:  # noqa: PTH202 - pathlib costs its import; the driver would take it for an empty database
             message = f"The store {path} is damaged or not a fastdur store; give another path."
             raise StoreCorrupt(message) from None
     except OSError as error:
         message = f"The store {path} cannot be created ({error}); nothing was written."
         raise StoreUnavailable(message) from error
+
+
+def _make_folders(path: str) -> None:
+    from pathlib import Path
+
+    for parent in reversed(Path(path).parents):
+        if not parent.exists():
+            parent.mkdir(0o700, exist_ok=True)
 
 
 def place_of(path: str, otherwise: tuple[int, int] | None = None) -> tuple[int, int] | None:
@@ -109,9 +119,13 @@ def lost(path: str) -> StoreCorrupt:
     )
 
 
+_AS_IT_IS: Final = frozenset("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
 def uri(path: str, options: str) -> str:
     """Return the file name for `sqlite3.connect(uri=True)`."""
-    return f"{Path(path).as_uri()}?{options}"
+    escaped = [chr(byte) if chr(byte) in _AS_IT_IS else f"%{byte:02X}" for byte in os.fsencode(path)]
+    return f"file://{''.join(escaped)}?{options}"
 
 
 def probe(path: str) -> int:
@@ -181,3 +195,26 @@ def understood(error: sqlite3.Error, path: str) -> FastdurError | Again:
             "another path."
         )
     return StoreUnavailable(f"The store {path} did not take this ({name}: {error}). Nothing was written.")
+
+
+def shorten(session: Session) -> bool:
+    """Give up some free pages; tell whether there are more."""
+    before = session.rows("PRAGMA freelist_count", ())[0][0]
+    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
+    left = session.rows("PRAGMA freelist_count", ())[0][0]
+    return bool(0 < left < before)
+
+
+def tidy(driver: sqlite3.Connection) -> None:
+    """Drop what a connection keeps for itself: temporary tables, views and triggers."""
+    for kind, name in driver.execute(_TEMPORARY).fetchall():
+        quoted = name.replace('"', '""')
+        driver.execute(f'DROP {kind} IF EXISTS temp."{quoted}"')
+
+
+_SHORTEN_BY: Final = 200
+
+# Triggers before what they are on.
+_TEMPORARY: Final = """SELECT type, name FROM sqlite_temp_master
+    WHERE type IN ('table', 'trigger', 'view')
+    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type = 'table', rowid"""

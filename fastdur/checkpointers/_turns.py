@@ -203,7 +203,7 @@ class Turns:
     def _leave(self) -> None:
         """Hand the turn to the first who waits, or give it up."""
         while True:
-            if self._handed_on():
+            if self._queue and self._handed_on():
                 return
             self._holder = None
             self._turn.release()

@@ -45,7 +45,17 @@ _FOR_A_CONNECTION: Final = 1.0
 _LONGEST_IDLE: Final = 30.0
 """After how many seconds without a statement the server ends a transaction of the user's; after a lease, if shorter."""
 
-_BEGIN: Final = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d"
+_IDLE: Final = b"SET LOCAL idle_in_transaction_session_timeout = %d"
+_BEGIN: Final = b"BEGIN; " + _IDLE
+_TIDY: Final = (
+    b"CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; RESET ALL; UNLISTEN *; DISCARD TEMP; "
+    b"DISCARD SEQUENCES; " + _IDLE
+)
+"""What `DISCARD ALL` does, as far as a transaction can: so it meets the session of its statements behind a pooler too.
+
+Before the record, which is then written under the settings of the store. Locks and statements that were prepared are
+given up after the commit, see `Connection.undo`.
+"""
 
 
 @lru_cache(maxsize=256)
@@ -56,11 +66,12 @@ def _move(pieces: tuple[str, ...]) -> bytes:
 class _Session:
     """Statements on one connection, each a transaction of its own unless they are run `apart`."""
 
-    __slots__ = ("_connection", "_execute", "sent")
+    __slots__ = ("_connection", "_execute", "_idle", "sent")
 
     def __init__(self, connection: Connection, *, sent: bool) -> None:
         self._connection = connection
         self._execute = connection.one_cursor().execute
+        self._idle = 0
         self.sent = sent
         """Whether a write is on its way that will hold."""
 
@@ -82,19 +93,27 @@ class _Session:
     def apart(self, work: Callable[[Session], T], idle: float) -> T:
         """Do `work` in one transaction; the server ends it where it hears nothing for `idle` seconds."""
         connection, process = self._connection, os.getpid()
+        self._idle = round(idle * 1000)
         try:
-            self._execute(_BEGIN % round(idle * 1000), prepare=False)
+            self._execute(_BEGIN % self._idle, prepare=False)
             result = work(self)
             self.sent = True
-            try:
-                self._execute(b"COMMIT", prepare=False)
-            except DriverError as error:
-                if connection.faulty(error, asked_for=()):
-                    raise
-                raise UndoneError(error) from error  # what is checked at the commit only
+            self._ends(b"COMMIT")
         finally:
             connection.undo(process)
         return result
+
+    def tidy(self) -> None:
+        self._ends(_TIDY % self._idle)
+
+    def _ends(self, sql: bytes) -> None:
+        """Run a part of the end of a transaction; what the user's statements are refused with there is theirs."""
+        try:
+            self._execute(sql, prepare=False)
+        except DriverError as error:
+            if self._connection.faulty(error, asked_for=()):
+                raise
+            raise UndoneError(error) from error
 
 
 class _Kept:

@@ -22,6 +22,8 @@ from fastdur.checkpointers._sqlite_file import (
     place_of,
     probe,
     resolve,
+    shorten,
+    tidy,
     understood,
     uri,
     version_of,
@@ -51,7 +53,6 @@ _SQL: Final = Sql(
 # has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
 _PAGE_SIZE: Final = 2048
 _FOLD_AFTER: Final = 500
-_SHORTEN_BY: Final = 200
 
 
 class _Connection:
@@ -81,6 +82,9 @@ class _Connection:
     def cursor(self) -> TransactionCursor:
         return TransactionCursor(self.driver.cursor(), sqlite3.Error, faulty, self._spoilt)
 
+    def tidy(self) -> None:
+        tidy(self.driver)
+
     def _spoilt(self) -> str | None:
         try:
             inside = self.driver.in_transaction
@@ -104,14 +108,6 @@ class _Kept:
             if connection is not None:
                 connection.driver.close()
         self.reader = self.writer = None
-
-
-def _shorten(session: Session) -> bool:
-    """Give up some free pages; tell whether there are more."""
-    before = session.rows("PRAGMA freelist_count", ())[0][0]
-    session.rows(f"PRAGMA incremental_vacuum({_SHORTEN_BY})", ())
-    left = session.rows("PRAGMA freelist_count", ())[0][0]
-    return bool(0 < left < before)
 
 
 class SQLiteCheckpointer(Store):
@@ -265,7 +261,7 @@ class SQLiteCheckpointer(Store):
 
         A file that was made without this ability keeps them for what comes next.
         """
-        while self._write(_shorten):
+        while self._write(shorten):
             pass
 
     # -- connections -------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,12 @@ def run(args: Sequence[str] | None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a stored text may be one that no terminal can show
     try:
+        Path.cwd()
+    except FileNotFoundError:
+        complain("The working directory is no longer there; change to another one.")
+        return 1
+    try:
         return int(app(None if args is None else list(args), prog_name="fastdur") or 0)
-    except fastdur.FastdurError as error:
+    except (fastdur.FastdurError, OSError) as error:
         complain(str(error))
         return 1

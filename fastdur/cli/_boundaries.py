@@ -14,12 +14,12 @@ import typer
 
 from fastdur import NodeIsAsync, Resume, SQLiteCheckpointer, observe
 from fastdur.cli._target import chain_at
-from fastdur.cli._text import USAGE, plain, refuse
+from fastdur.cli._text import USAGE, blaming, plain, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fastdur import Boundary, PendingInterrupt, RunResult
+    from fastdur import Boundary, Checkpointer, PendingInterrupt, RunResult
 
 RUN = "boundaries"
 MOST_QUESTIONS = 1000
@@ -64,10 +64,11 @@ def play(target: str, state: dict[str, Any], answers: Mapping[str, Resume], *, i
         chain = chain_at(target, store)
 
         def lifetime(question: PendingInterrupt | None) -> RunResult:
-            if question is None:
-                return asyncio.run(chain.aexecute(state, RUN)) if inside_a_loop else chain.execute(state, RUN)
-            answer = answer_to(question, answers)
-            return asyncio.run(chain.aresume(RUN, answer)) if inside_a_loop else chain.resume(RUN, answer)
+            answer = None if question is None else answer_to(question, answers)
+            with blaming(lambda: failed_at(store)):
+                if question is None:
+                    return asyncio.run(chain.aexecute(state, RUN)) if inside_a_loop else chain.execute(state, RUN)
+                return asyncio.run(chain.aresume(RUN, answer)) if inside_a_loop else chain.resume(RUN, answer)
 
         with observe(note, store):
             result = lifetime(None)
@@ -81,6 +82,13 @@ def play(target: str, state: dict[str, Any], answers: Mapping[str, Resume], *, i
                 refuse(f"The run has asked {MOST_QUESTIONS} questions and is still not at its end.", USAGE)
         store.close()
     return lines
+
+
+def failed_at(store: Checkpointer) -> str:
+    """Where the run has failed."""
+    last = store.get_last(RUN)
+    node = None if last is None else last.extra.get("node")
+    return "The run failed" if node is None else f"The run failed in node {node!r}"
 
 
 def answer_to(question: PendingInterrupt, answers: Mapping[str, Resume]) -> Resume:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +28,7 @@ from fastdur.cli._text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.console import Console
 
@@ -54,6 +55,7 @@ def show(
         refuse(f"No run {run_id!r} in {held.location}; `fastdur runs` lists those that are there.", NOT_THERE)
     known, rows, effects = facts(held, head), held.list(run_id), held.list_idempotent(run_id)
     branches = branches_of(held, head)
+    lost = [each for each in effects if is_lost(known, each)]
     if as_json:
         dump(
             {
@@ -61,7 +63,7 @@ def show(
                 "rows": [row_data(row) for row in rows],
                 "effects": [effect_data(known, effect) for effect in effects],
                 "branches": [branch_data(each) for each in branches],
-                "next": [code for code, _ in ways_on(known)],
+                "next": [code for code, _ in ways_on(known, lost, store)],
             }
         )
         return
@@ -80,7 +82,7 @@ def show(
         where.print(Text("\nerror", "bold"))
         where.print(Text(f"  {plain(known.error)}", "red"))
     where.print(Text("\nto carry it on", "bold"))
-    offered = ways_on(known)
+    offered = ways_on(known, lost, store)
     for code, why in offered:
         whole(where, f"  {code}")
         whole(where, dim(f"    # {why}"))
@@ -178,10 +180,14 @@ def branch_data(head: Execution) -> dict[str, Any]:
     return {"execution_id": head.execution_id, "kind": kind, "status": head.status}
 
 
+def is_lost(known: Facts, effect: EffectRecord) -> bool:
+    """Whether nobody knows what came of an effect."""
+    return is_unknown(effect, known.head, alive=known.owner == "alive")
+
+
 def effect_data(known: Facts, effect: EffectRecord) -> dict[str, Any]:
     """An effect for programs. Started by an owner that is gone, its outcome is not known."""
-    lost = is_unknown(effect, known.head, alive=known.owner == "alive")
-    status = "started, outcome unknown" if lost else effect.status
+    status = "started, outcome unknown" if is_lost(known, effect) else effect.status
     return {"name": effect.name, "status": status, "path": effect.path, "key": effect.key, "result": effect.result}
 
 
@@ -193,7 +199,23 @@ def section(where: Console, title: str, lines: Iterable[str]) -> None:
         line(where, f"  {text}")
 
 
-def ways_on(known: Facts) -> list[tuple[str, str]]:
+_MENDED = {
+    "CycleLimitError": (", accept_graph=True", "with a higher max_iterations"),
+    "AgentLimitError": ("", "with a higher max_turns or max_tokens"),
+}
+"""What a resume takes after a failure of this type, and what to know about it."""
+
+_INSTEAD = {
+    "EffectForbidden": (
+        'chain.fork({run}, effects="live")',
+        "this branch runs no effects, and met one without a record",
+    ),
+    "InterruptMismatch": ("chain.fork({run})", "the node asks something else than was answered; a fork asks again"),
+}
+"""What leads on where a resume would fail like before: the call, and why."""
+
+
+def ways_on(known: Facts, lost: Sequence[EffectRecord], store: str | None) -> list[tuple[str, str]]:
     """The calls that carry the run on, each with what to know about it; none where there is nothing to do.
 
     What a human has to decide is left open: `approved=...` is refused until it says True or False.
@@ -210,11 +232,36 @@ def ways_on(known: Facts) -> list[tuple[str, str]]:
             for q in known.questions
         ]
     if head.status == "failed":
-        bound = known.last is not None and known.last.extra.get("error_type") == "CycleLimitError"
-        if bound:
-            return [(f"chain.resume({run}, accept_graph=True)", f"{whose}, with a higher max_iterations")]
-        return [(f"chain.resume({run})", f"{whose}; once the cause is mended")]
+        return ways_on_after_failure(known, lost, store, whose)
     return [(f"chain.resume({run})", f"{whose}; chain.recover() finds it too")]
+
+
+def ways_on_after_failure(
+    known: Facts, lost: Sequence[EffectRecord], store: str | None, whose: str
+) -> list[tuple[str, str]]:
+    """The same for a failed run: what it failed with says what has to come first."""
+    head, run = known.head, repr(known.head.execution_id)
+    failed_with = None if known.last is None else known.last.extra.get("error_type")
+    if failed_with in _INSTEAD:
+        code, why = _INSTEAD[str(failed_with)]
+        return [(code.format(run=run), f"{whose}; {why}")]
+    if failed_with == "EffectUnknown" and lost:
+        where = [] if store is None else ["--store", store]
+        listing = shlex.join(["fastdur", "effects", "list", head.execution_id, *where])
+        settle = [
+            (
+                shlex.join(["fastdur", "effects", "resolve", head.execution_id, each.key, *where]) + " --happened JSON",
+                f"or --not-happened: find out first whether {plain(each.name)} has happened",
+            )
+            for each in lost
+        ]
+        return [
+            (listing, "what nobody knows the outcome of"),
+            *settle,
+            (f"chain.resume({run})", f"{whose}; after that"),
+        ]
+    options, mended = _MENDED.get(str(failed_with), ("", ""))
+    return [(f"chain.resume({run}{options})", f"{whose}, {mended}" if mended else f"{whose}; once the cause is mended")]
 
 
 def nothing_to_do(known: Facts) -> str:

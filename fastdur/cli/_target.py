@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastdur import Chain
-from fastdur.cli._text import NOT_THERE, USAGE, refuse
+from fastdur._frozen import MISSING
+from fastdur.cli._text import NOT_THERE, USAGE, blaming, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,17 +40,26 @@ def imported(target: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not f"{module_name}.".startswith(f"{missing.name}."):
-            raise  # the module is there; what it imports is not
-        refuse(f"There is no module {missing.name!r} in {here} or among the installed packages.", NOT_THERE)
+    with blaming(lambda: f"The module {module_name!r} cannot be imported"):
+        found, missing = _module(module_name)
+    if missing is not None:
+        refuse(f"There is no module {missing!r} in {here} or among the installed packages.", NOT_THERE)
     for name in attribute.split("."):
-        if not hasattr(found, name):
+        with blaming(lambda: f"{attribute!r} of module {module_name!r} cannot be read"):
+            found = getattr(found, name, MISSING)
+        if found is MISSING:
             refuse(f"Module {module_name!r} has no {attribute!r}.", NOT_THERE)
-        found = getattr(found, name)
     return found
+
+
+def _module(name: str) -> tuple[Any, str | None]:
+    """The module of this name, or which part of the name is none."""
+    try:
+        return importlib.import_module(name), None
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
+            raise  # the module is there; what it imports is not
+        return None, missing.name
 
 
 def called(target: str, factory: Any, store: Checkpointer) -> Any:
@@ -66,12 +76,14 @@ def called(target: str, factory: Any, store: Checkpointer) -> Any:
     needed = [each.name for each in signature(factory).parameters.values() if _is_needed(each)]
     make: Callable[..., Any] = factory
     if not needed and not (positional and positional[0].name == "checkpointer"):
-        return make()
+        with blaming(lambda: f"{target} made no chain"):
+            return make()
     if len(needed) > 1 or not positional:
         refuse(
             f"{target} needs the arguments {', '.join(needed)}; name a function of no argument or of the store.", USAGE
         )
-    return make(store)
+    with blaming(lambda: f"{target} made no chain"):
+        return make(store)
 
 
 def _is_needed(parameter: Any) -> bool:

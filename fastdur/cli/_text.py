@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+import fastdur
+from fastdur import FastdurError
 from fastdur._frozen import TAG, is_tag
+from fastdur._functions import said, short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
     from fastdur._codec import Frozen
 
 NOT_THERE = 1
@@ -33,6 +42,33 @@ def refuse(message: str, code: int) -> NoReturn:
     """Say what is wrong and leave with `code`."""
     complain(message)
     raise typer.Exit(code)
+
+
+@contextmanager
+def blaming(what: Callable[[], str]) -> Generator[None]:
+    """Say in one line what code of the user's has raised and where, and leave; `what` says what was being done.
+
+    An error of fastdur's is said by its own text, and not here.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, GeneratorExit, FastdurError):
+        raise
+    except BaseException as error:
+        name, text = short_name(type(error)), said(error)
+        refuse(f"{what()}: {name}{': ' * bool(text)}{text} ({place_of(error)})", NOT_THERE)
+
+
+def place_of(error: BaseException) -> str:
+    """The file and line of the user's that an exception comes from."""
+    if type(error) in (SyntaxError, IndentationError, TabError):
+        return f"{error.filename}:{error.lineno}"  # type: ignore[attr-defined] # of these three
+    frames = extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith((_OURS, "<"))] or frames
+    return f"{theirs[-1].filename}:{theirs[-1].lineno}"
+
+
+_OURS = f"{Path(fastdur.__file__).parent}{os.sep}"
 
 
 def console() -> Console:

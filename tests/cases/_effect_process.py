@@ -1,5 +1,7 @@
 """A process that works on runs with one effect in them: `BACKEND WHERE SCHEMA LEDGER HOW POLICY`.
 
+The policy `async` is `rerun` for an async effect.
+
 `freeze`: starts run after run and stops itself in each, before the effect; whoever wakes it has taken the run over.
 `die`: starts one run and kills itself between the body of the effect and its record.
 `hold`: starts one run and stops itself in the body of a transactional effect, after its first statement.
@@ -52,7 +54,6 @@ def effect(ledger, policy="rerun"):
     def ask(key, run):
         return Happened(run) if [run, key] in ledger_of(ledger) else NotHappened
 
-    @idempotent(name="pay", on_unknown=ask if policy == "ask" else policy)
     def pay(run):
         end = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(end, f"{run} {effect_key()}\n".encode())
@@ -60,17 +61,25 @@ def effect(ledger, policy="rerun"):
         os.close(end)
         return run
 
-    return pay
+    async def apay(run):
+        return pay(run)
+
+    body = apay if policy == "async" else pay
+    on_unknown = {"ask": ask, "async": "rerun"}.get(policy, policy)
+    return idempotent(name="pay", on_unknown=on_unknown)(body)
 
 
 def crowd(pay, before):
-    """A node that calls one effect from eight threads and eight tasks at once."""
+    """A node that calls one effect from eight threads and eight tasks at once; an async one in a loop of each thread."""
+    awaited = asyncio.iscoroutinefunction(pay)
 
     async def a(state):
         before()
+        run, carried = state["run"], carry(pay)
+        apart = (lambda: asyncio.run(carried(run))) if awaited else (lambda: carried(run))
         with ThreadPoolExecutor(CALLERS) as pool:
-            threads = [asyncio.wrap_future(pool.submit(carry(pay), state["run"])) for _ in range(CALLERS)]
-            tasks = [asyncio.create_task(asyncio.to_thread(pay, state["run"])) for _ in range(CALLERS)]
+            threads = [asyncio.wrap_future(pool.submit(apart)) for _ in range(CALLERS)]
+            tasks = [asyncio.create_task(pay(run) if awaited else asyncio.to_thread(pay, run)) for _ in range(CALLERS)]
             ended = await asyncio.gather(*threads, *tasks, return_exceptions=True)
         return {"ended": [repr(each) for each in ended]}
 
@@ -81,8 +90,8 @@ def chain(store, node):
     return Chain("race", store).add_node("a", node)
 
 
-def freeze(store, ledger):
-    made = chain(store, crowd(effect(ledger), lambda: os.kill(os.getpid(), signal.SIGSTOP)))
+def freeze(store, ledger, policy):
+    made = chain(store, crowd(effect(ledger, policy), lambda: os.kill(os.getpid(), signal.SIGSTOP)))
     for number in range(ROUNDS):
         run = f"r{number}"
         with suppress(StaleRun):
@@ -123,7 +132,7 @@ def main():
     backend, where, schema, ledger, how, policy = sys.argv[1:]
     store = opened(backend, where, schema, lease=1.0 if how == "hold" else 30.0)
     if how == "freeze":
-        freeze(store, ledger)
+        freeze(store, ledger, policy)
     elif how == "hold":
         hold(store)
     else:

@@ -41,14 +41,15 @@ def process(place, ledger, how, policy="rerun"):
 
 
 @pytest.mark.case("S19")
-def test_threads_tasks_and_a_frozen_owner_that_was_replaced_run_a_body_once(place, ledger):
+@pytest.mark.parametrize("policy", ["rerun", "async"])
+def test_threads_tasks_and_a_frozen_owner_that_was_replaced_run_a_body_once(place, ledger, policy):
     """100 runs. In each a process stops itself in the node; this one takes the run over, wakes the other in its own
     node, and eight threads and eight tasks of each call the effect at the same time.
     """
     with closing(opened(*place)) as store:
         store.setup()
-        zombie = process(place, ledger, "freeze")
-        made = chain(store, crowd(effect(ledger), lambda: os.kill(zombie.pid, signal.SIGCONT)))
+        zombie = process(place, ledger, "freeze", policy)
+        made = chain(store, crowd(effect(ledger, policy), lambda: os.kill(zombie.pid, signal.SIGCONT)))
         try:
             for number in range(ROUNDS):
                 _, status = os.waitpid(zombie.pid, os.WUNTRACED)

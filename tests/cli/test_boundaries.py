@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fastdur import Resume
-from fastdur.cli import main
+from fastdur.cli._target import imported
 from pytest_fastdur.sweep import Story, boundary_names
 
 SHOP = """
@@ -190,17 +190,53 @@ def test_what_cannot_be_done_is_said_in_one_line(fastdur_here, monkeypatch, args
     assert why in line
 
 
-def test_an_exception_of_the_chain_is_shown_with_its_traceback(fastdur_apart):
+MODULES = {
+    "leans": (
+        "import not_installed_anywhere\n",
+        "cannot be imported: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+        1,
+    ),
+    "raises": ("\n\nraise ValueError('no config')\n", "cannot be imported: ValueError: no config", 3),
+    "leaves": ("import sys\nsys.exit(7)\n", "cannot be imported: SystemExit: 7", 2),
+    "wrong": ("x = 1\ndef (:\n", "cannot be imported: SyntaxError: invalid syntax", 2),
+    "lazy": ("def __getattr__(name):\n    raise KeyError(name)\n", "cannot be read: KeyError: 'chain'", 2),
+    "makes": ("def chain():\n    return {}['x']\n", "makes:chain made no chain: KeyError: 'x'", 2),
+    "takes": ("def chain(store):\n    raise OSError\n", "takes:chain made no chain: OSError", 2),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_a_module_raises_is_said_in_one_line_with_its_place(fastdur_here, tmp_path, monkeypatch, name):
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    text, why, line = MODULES[name]
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    said = fastdur_here("boundaries", f"{name}:chain")
+    assert (said.code, said.out) == (1, "")
+    (told,) = said.err.splitlines()
+    assert why in told
+    assert told.endswith(f"{name}.py:{line})")
+
+
+def test_what_a_chain_raises_is_said_in_one_line_with_its_node_and_place(fastdur_apart):
     said = fastdur_apart("boundaries", "shop:failing")
-    assert said.code == 1
-    assert "KeyError: 'missing'" in said.err
-    assert "shop.py" in said.err
+    assert (said.code, said.out) == (1, "")
+    (told,) = said.err.splitlines()
+    line = 1 + SHOP.splitlines().index(next(each for each in SHOP.splitlines() if "missing" in each))
+    assert told.startswith("fastdur: The run failed in node 'oops': KeyError: 'missing' (")
+    assert told.endswith(f"shop.py:{line})")
 
 
-def test_a_module_that_imports_what_is_not_there_is_shown_with_its_traceback(fastdur_apart, tmp_path):
-    (tmp_path / "leans.py").write_text("import not_installed_anywhere\n", encoding="utf-8")
-    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
-        main(["boundaries", "leans:chain"])
-    said = fastdur_apart("boundaries", "leans:chain")
-    assert said.code == 1
-    assert "leans.py" in said.err
+def test_an_exception_that_comes_from_no_file_of_the_users_has_a_place_too(fastdur_here, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("from within")
+
+    monkeypatch.setattr("fastdur.SQLiteCheckpointer.start_execution", broken)
+    said = fastdur_here("boundaries", "shop:chain")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("fastdur: The run failed: RuntimeError: from within (")
+
+
+def test_ctrl_c_in_a_chain_is_still_ctrl_c(tmp_path):
+    (tmp_path / "stops.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        imported("stops:chain")

@@ -112,6 +112,29 @@ def test_what_is_no_store_is_refused_and_left_alone(fastdur_here, tmp_path, made
     assert [(each.name, each.stat().st_size) for each in tmp_path.iterdir()] == before
 
 
+VERBS = [["runs"], ["show", "r"], ["effects", "list", "r"], ["boundaries", "os:path"], ["lint"]]
+
+
+@pytest.mark.parametrize("args", VERBS)
+def test_a_working_directory_that_is_gone_is_said_in_one_line(fastdur_here, tmp_path, monkeypatch, args):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = fastdur_here(*args)
+    monkeypatch.chdir(tmp_path)
+    assert said == (1, "", "fastdur: The working directory is no longer there; change to another one.\n")
+
+
+@pytest.mark.parametrize(
+    "args", [["runs", "--store"], ["show", "r", "--store"], ["effects", "list", "r", "--store"], ["lint"]]
+)
+def test_a_path_that_the_system_refuses_is_said_in_one_line(fastdur_here, args):
+    said = fastdur_here(*args, "x" * 5000)
+    assert (said.code > 0, said.out, len(said.err.splitlines())) == (True, "", 1)
+    assert said.err.startswith("fastdur: ")
+
+
 def test_a_reader_that_leaves_early_is_no_disaster(store):
     program = (
         "import subprocess, sys; "

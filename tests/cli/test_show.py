@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from contextlib import suppress
 
 import pytest
 
-from fastdur import Chain, Resume, SQLiteCheckpointer, delete_execution
+from fastdur import (
+    Agent,
+    AgentLimitError,
+    Chain,
+    EffectForbidden,
+    EffectUnknown,
+    InterruptMismatch,
+    Resume,
+    SQLiteCheckpointer,
+    delete_execution,
+    idempotent,
+    interrupt,
+    list_unknown,
+    tool,
+)
 from fastdur.checkpointers.protocol import Start
+from fastdur.llm.messages import ToolCall
+from fastdur.llm.testing import TestModel
 from tests.cli.conftest import elsewhere, normal, pay, refund
 
 WAITING = """\
@@ -54,7 +72,7 @@ to carry it on
 
 def ways_on(said):
     """The calls that are offered."""
-    return re.findall(r"^  (chain\..*)$", said.out.partition("to carry it on")[2], re.MULTILINE)
+    return re.findall(r"^  ((?:chain\.|fastdur ).*)$", said.out.partition("to carry it on")[2], re.MULTILINE)
 
 
 def test_a_run_is_shown_with_all_that_is_known_of_it(fastdur_apart, store):
@@ -204,3 +222,86 @@ def test_looking_changes_nothing(fastdur_here, store):
     for verb in (["runs"], *(["show", run] for run in ("dead", "waiting", "broken", "stopped", "done"))):
         assert fastdur_here(*verb, "--store", store.location).code == 0
     assert (store.list_executions(), store.list("dead"), store.list_pending_interrupts()) == before
+
+
+def unknown_in(tmp_path):
+    """A run that failed because nobody knows whether its effect has happened."""
+    held = SQLiteCheckpointer(tmp_path / "my runs.db")
+
+    @idempotent(name="wire", on_unknown="raise")
+    def wire():
+        raise OSError("cut")
+
+    def pay(state):
+        with suppress(OSError):
+            wire()
+        wire()
+
+    chain = Chain("bank", held).add_node("pay", pay)
+    with pytest.raises(EffectUnknown):
+        chain.execute({}, "r 1")
+    return held
+
+
+def test_where_nobody_knows_of_an_effect_that_is_to_be_settled_first(fastdur_here, tmp_path):
+    held = unknown_in(tmp_path)
+    said = fastdur_here("show", "r 1", "--store", held.location)
+    store = f"--store '{held.location}'"
+    (key,) = [each.key for each in list_unknown("r 1", held)]
+    offered = [
+        f"fastdur effects list 'r 1' {store}",
+        f"fastdur effects resolve 'r 1' {key} {store} --happened JSON",
+        "chain.resume('r 1')",
+    ]
+    assert ways_on(said) == offered
+    assert json.loads(fastdur_here("show", "r 1", "--store", held.location, "--json").out)["next"] == offered
+    listing, settling, _ = (shlex.split(line)[1:] for line in offered)
+    assert "wire" in fastdur_here(*listing).out
+    assert fastdur_here(*settling[:-1], '"paid"').code == 0
+    assert ways_on(fastdur_here("show", "r 1", "--store", held.location)) == ["chain.resume('r 1')"]
+
+
+def test_the_default_store_is_not_named(fastdur_here, tmp_path, monkeypatch):
+    held = unknown_in(tmp_path)
+    monkeypatch.setenv("FASTDUR_DB", held.location)
+    assert ways_on(fastdur_here("show", "r 1"))[0] == "fastdur effects list 'r 1'"
+
+
+def test_a_branch_that_runs_no_effects_is_forked_again_to_run_them(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    chain = Chain("paid", held).add_node("look", lambda state: None)
+    chain.add_node("pay", lambda state: {"paid": pay(state["amount"])}).connect("look", "pay")
+    chain.execute({"amount": 5}, "source")
+    row = held.list("source")[0].checkpoint_id
+    with pytest.raises(EffectForbidden):
+        chain.fork("source", row, modified_state={"amount": 6}, effects="recorded", new_execution_id="branch")
+    (line,) = ways_on(fastdur_here("show", "branch", "--store", held.location))
+    assert line == "chain.fork('branch', effects=\"live\")"
+    assert eval(line, {"chain": chain}).final_state == {"amount": 6, "paid": "paid 6"}
+
+
+def test_a_node_that_asks_something_else_is_forked_to_ask_again(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    asks = ["one?", "two?", "two?"]
+    chain = Chain("asks", held).add_node("ask", lambda state: interrupt(asks.pop(0)) and None)
+    chain.execute({}, "r")
+    with pytest.raises(InterruptMismatch):
+        chain.resume("r", Resume(True))
+    (line,) = ways_on(fastdur_here("show", "r", "--store", held.location))
+    assert line == "chain.fork('r')"
+    assert eval(line, {"chain": chain}).pending_interrupt.reason == "two?"
+
+
+def test_an_agent_at_its_limit_needs_a_higher_one(fastdur_here, tmp_path):
+    held = SQLiteCheckpointer(tmp_path / "runs.db")
+    agent = Agent("a", TestModel([ToolCall("1", "look", {}), "done"]), [tool(look)], checkpointer=held, max_turns=1)
+    with pytest.raises(AgentLimitError):
+        agent.run("hi", "r")
+    said = fastdur_here("show", "r", "--store", held.location)
+    assert ways_on(said) == ["chain.resume('r')"]
+    assert "max_turns" in said.out
+
+
+def look() -> str:
+    """Look."""
+    return "seen"

@@ -36,6 +36,7 @@ from fastdur import (
 )
 from fastdur.boundaries import Inject, observe
 from fastdur.errors import SimulatedCrash
+from tests.unit.running import turn
 
 RUN = "r"
 YES = Resume(approved=True)
@@ -263,11 +264,11 @@ def test_a_tool_that_runs_out_of_time_is_told_to_the_model(store, go):
 def test_async_tools_and_models_are_awaited_and_a_sync_call_names_the_async_one(store):
     @tool(needs_approval=True)
     async def charge(amount: int) -> int:
-        await asyncio.sleep(0)
+        await turn()
         return amount
 
     async def say(messages):
-        await asyncio.sleep(0)
+        await turn()
         return ToolCall("1", "charge", {"amount": 5}) if len(messages) == 1 else messages[-1].content
 
     agent = Agent("a", FunctionModel(say), [charge], checkpointer=store, replay_model=True)
@@ -293,7 +294,7 @@ def test_a_sync_function_that_returns_something_to_await_is_awaited(store):
 def test_effects_inside_tools_are_recorded_and_noted_in_the_next_row(store, go):
     done = []
 
-    @idempotent
+    @idempotent(name="pay")
     def pay(amount):
         done.append(amount)
         return f"p{amount}"

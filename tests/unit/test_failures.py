@@ -235,6 +235,94 @@ class Unmakeable(ValueError):
         return super().__new__(cls, *args)
 
 
+class Locked(ValueError):
+    """An exception of which nothing can be read; `raised` is what each try raises."""
+
+    @property
+    def __dict__(self):
+        raise RuntimeError
+
+    @property
+    def args(self):
+        raise RuntimeError
+
+    @property
+    def __cause__(self):
+        raise RuntimeError
+
+    @property
+    def __notes__(self):
+        raise RuntimeError
+
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+    def __reduce__(self):
+        raise RuntimeError
+
+    def __bool__(self):
+        raise RuntimeError
+
+
+class Deaf(ValueError):
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+    def __setattr__(self, name, value):
+        raise RuntimeError(name)
+
+
+class Shut(type):
+    def __getattribute__(cls, name):
+        if name in ("__module__", "__mro__", "__qualname__", "__name__", "__dict__", "__subclasses__"):
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+class Group(ExceptionGroup):
+    @property
+    def exceptions(self):
+        raise RuntimeError
+
+
+class Dictionary(dict):
+    def items(self):
+        raise RuntimeError
+
+    def __getitem__(self, key):
+        raise RuntimeError
+
+    def setdefault(self, key, default=None):
+        raise RuntimeError
+
+
+def holding(held, error=None):
+    error = error or ValueError("x")
+    error.__dict__ = held
+    return error
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+class Unequal:
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = None
+
+
+class Faceless:
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+    def __repr__(self):
+        raise Stop
+
+
 def silent(error):
     error.__notes__ = None
     return error
@@ -245,11 +333,22 @@ BROKEN = {
     "text raises a BaseException": lambda: mute(Stop)("x"),
     "text of a class of its own": lambda: Odd("x"),
     "notes are None": lambda: silent(ValueError("x")),
+    "notes that defend themselves": lambda: setattr(error := ValueError("x"), "__notes__", [Unequal()]) or error,
     "notes are no list": lambda: setattr(error := ValueError("x"), "__notes__", 5) or error,
     "cannot be made": lambda: Unmakeable("x", made=True),
     "not hashable": lambda: type("Unhashable", (ValueError,), {"__eq__": lambda self, other: 1 / 0})("x"),
     "holds a broken one": lambda: ValueError(mute(Stop)("x")),
     "caused by a broken one": lambda: caused(ValueError("x"), mute(Stop)("y")),
+    "nothing can be read": lambda: Locked("x"),
+    "no attribute can be read": lambda: Deaf("x"),
+    "nothing can be read of its class": lambda: Shut("Closed", (ValueError,), {})("x"),
+    "nothing can be read of its group": lambda: ValueError(Group("all", [ValueError("x")])),
+    "its cause cannot be read": lambda: caused(ValueError("x"), Locked("y")),
+    "its module is no text": lambda: type("Placeless", (ValueError,), {"__module__": 5})("x"),
+    "attributes without a text": lambda: holding({5: 1, (1, 2): threading.Lock(), "\ud800": threading.Lock()}),
+    "attributes in a dictionary of its own": lambda: holding(Dictionary(a=1, b=threading.Lock())),
+    "attributes that defend themselves": lambda: holding({"a": Faceless(), "b": mute(Stop)("x"), "c": nested(300)}),
+    "arguments that defend themselves": lambda: ValueError(Faceless()),
     "http": lambda: urllib.error.HTTPError("u", 404, "gone", {}, io.BytesIO()),
 }
 
@@ -279,12 +378,13 @@ def go_on(request):
 @pytest.mark.parametrize("kind", [(), (ValueError, OSError)])
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_exception_is_recorded_and_replayed_and_its_run_ends_as_any(store, go_on, how, kind):
-    caught, calls, make = [], [], BROKEN[how]
+    caught, calls, raised, make = [], [], [], BROKEN[how]
 
     @idempotent(name="pay", raises=kind)
     def pay():
         calls.append(1)
-        raise make()
+        raised.append(make())
+        raise raised[0]
 
     def a(state):
         try:
@@ -298,7 +398,8 @@ def test_a_broken_exception_is_recorded_and_replayed_and_its_run_ends_as_any(sto
     go_on(made.execute, execution_id="r")
     assert go_on(made.resume, "r", Resume(True))
     assert (len(calls), len(caught)) == (1, 2)
-    assert isinstance(caught[1], (EffectFailed, type(caught[0])))
+    assert caught[0] is raised[0]
+    assert issubclass(type(caught[1]), (EffectFailed, type(caught[0])))
     assert [row.step_type for row in store.list("r")][-1] == "run_end"
     assert store.get_execution("r").status == "failed"
 

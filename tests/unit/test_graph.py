@@ -149,7 +149,7 @@ def test_before_it_was_validated_a_graph_picks_the_first():
     ],
 )
 def test_a_way_out_is_decided_where_there_is_a_condition_or_a_bound(edges, strict, decides):
-    assert graph("ab", *edges, strict=strict).decides("a") is decides
+    assert graph("ab", *edges, strict=strict).deciding == ({"a"} if decides else set())
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,16 @@ def test_the_first_true_condition_is_taken_else_every_unconditional_edge(edges, 
 def test_what_was_found_out_of_a_graph_is_not_changed_by_a_thread_that_finds_it_out_again():
     """Wrong: two threads use a chain for the first time, and one sees a table that the other is filling anew."""
     made = valid("abj", ("a", "j"), ("b", "j"))
-    sources, entries, again = made.sources, made.entries, made.again
-    made.before = None  # as the other thread has read it
+    assert made.pick(["a", "b"]) == "a"
+    order, ways, entries, again = made.order, made.ways, made.entries, made.again
+    made.order = made.ways = None  # as the other thread has read it
     made.validate()
-    assert made.sources is not sources
-    assert (sources, entries, again) == (made.sources, made.entries, made.again)
-    assert sources["j"] == ["b", "a"]
+    assert made.pick(["a", "b"]) == "a"
+    assert (made.order, made.ways) == (order, ways)
+    assert made.order is not order
+    assert made.ways is not ways
+    assert (entries, again) == (made.entries, made.again)
+    assert made.ways[1]["j"] == ["b", "a"]
 
 
 def test_two_edges_that_would_be_counted_under_one_name_are_refused():

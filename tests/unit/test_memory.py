@@ -10,7 +10,8 @@ from fastdur.records import EffectRecord
 
 
 def record(status="done", key="k", *, args="digest", path="a#1"):
-    return EffectRecord(key, "charge", args, status, "attempt", path)
+    error = ["builtins.KeyError", "no", []] if status == "failed" else None
+    return EffectRecord(key, "charge", args, status, "attempt", path, error=error)
 
 
 @pytest.fixture

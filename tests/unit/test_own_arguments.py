@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -147,3 +148,110 @@ def test_what_is_in_the_arguments_twice_is_in_the_copy_twice_and_objects_are_the
     (copy,), _ = own((live,), {})
     assert (type(copy), type(copy["rows"]), copy) == (dict, list, live)
     assert copy["rows"][0] is not live["rows"][0]
+
+
+def _positional(acc=[], /, more=1):  # noqa: B006
+    acc.append(more)
+    return len(acc)
+
+
+def _named(*, acc={"in": [{}]}, more=1):  # noqa: B006
+    acc["in"][0][len(acc["in"][0])] = more
+    return len(acc["in"][0])
+
+
+def _deep(more=1, acc=(1, [set()])):
+    acc[1][0].add(more + len(acc[1][0]))
+    return len(acc[1][0])
+
+
+def _taken(acc, more=1):
+    acc.append(more)
+    return len(acc)
+
+
+class Counter:
+    def __call__(self, acc=[]):  # noqa: B006
+        acc.append(1)
+        return len(acc)
+
+    def method(self, acc=[]):  # noqa: B006
+        acc.append(1)
+        return len(acc)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _positional,
+        lambda: _named,
+        lambda: _deep,
+        lambda: partial(_positional),
+        lambda: partial(_taken, []),
+        lambda: partial(_taken, acc=[]),
+        lambda: partial(partial(_taken, acc=[]), more=2),
+        Counter,
+        lambda: Counter().method,
+    ],
+)
+def test_a_body_does_not_change_the_defaults_that_it_or_its_key_begins_with(store, go, make, transactional):
+    add = idempotent(name="add", transactional=transactional, per="visit")(make())
+
+    def turn(state):
+        return {"n": [*state.get("n", []), add()]}
+
+    def again(state):
+        return {"n": [*state["n"], add()]}
+
+    made = flow(store, turn, again)
+    assert go(made.execute).final_state == {"n": [1, 1]}
+    assert len({record.args for record in store.list_idempotent(store.list_executions()[0].execution_id)}) == 1
+
+
+def test_a_default_counts_as_it_was_declared_whatever_plain_calls_have_made_of_it(store, go):
+    def record(line, acc=[]):  # noqa: B006
+        acc.append(line)
+        return list(acc)
+
+    effect = idempotent(name="record")(record)
+    effect.plain("before")
+
+    def a(state):
+        return {"n": effect("x")}
+
+    assert go(flow(store, a).execute).output == {"n": ["x"]}
+    assert record.__defaults__ == (["before"],)
+
+
+def test_arguments_that_are_given_are_not_the_defaults(store, go):
+    def put(a, b=[], *rest, c={}, **more):  # noqa: B006
+        b.append(a)
+        return [a, b, list(rest), c, more]
+
+    effect = idempotent(name="put")(put)
+
+    def a(state):
+        return {"n": [effect(1), effect(1, [2]), effect(1, [2], 3, c={"d": 4}, e=5), effect(c={}, a=1)]}
+
+    expected = [
+        [1, [1], [], {}, {}],
+        [1, [2, 1], [], {}, {}],
+        [1, [2, 1], [3], {"d": 4}, {"e": 5}],
+        [1, [1], [], {}, {}],
+    ]
+    assert go(flow(store, a).execute, execution_id="r").output == {"n": expected}
+    assert len(store.list_idempotent("r")) == 3
+
+
+def test_an_async_body_begins_with_the_defaults_too(store):
+    @idempotent(name="put", per="visit")
+    async def put(acc=[]):  # noqa: B006
+        acc.append(1)
+        return len(acc)
+
+    async def a(state):
+        return {"n": [await put(), await put([1]), await put()]}
+
+    assert asyncio.run(flow(store, a).aexecute()).output == {"n": [1, 2, 1]}
+    assert asyncio.run(flow(store, a).aexecute()).output == {"n": [1, 2, 1]}

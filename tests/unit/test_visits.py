@@ -9,7 +9,7 @@ def after(*visits, again=()):
     """The state after these nodes have committed, one visit after another."""
     state = {}
     for node in visits:
-        state |= with_visit(state, node, count(state, node) + 1, again=node in again)
+        state |= [with_visit(state, node, count(state, node) + 1, again=node in again)]
     return state
 
 
@@ -37,6 +37,7 @@ def test_the_names_lie_in_short_lists_of_which_a_step_changes_only_the_last(leng
     state = after(*names)
     assert max(map(len, state["ran"])) <= _CHUNK
     assert [name for chunk in state["ran"] for name in chunk] == names
-    more = with_visit(state, "more", 1, again=False)
-    assert [id(chunk) for chunk in more["ran"][:-1]] == [id(chunk) for chunk in state["ran"][: len(more["ran"]) - 1]]
+    where, more = with_visit(state, "more", 1, again=False)
+    assert where == "ran"
+    assert [id(chunk) for chunk in more[:-1]] == [id(chunk) for chunk in state["ran"][: len(more) - 1]]
     assert "more" not in committed(state)
