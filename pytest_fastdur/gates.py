@@ -82,6 +82,9 @@ class _Watched:
         self._stage.meet(*(_plain(value) for row in found for value in row))
         return found
 
+    def tidy(self) -> None:
+        self._session.tidy()
+
     def cursor(self) -> TransactionCursor:
         self._stage.meet_anything()
         return self._session.cursor()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from pytest_fastdur.sweep import explore
 
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
+MANY = settings(max_examples=1500 if "FASTDUR_DEEP" in os.environ else 60, deadline=None, suppress_health_check=SLOW)
 
 
 def survives(program):
