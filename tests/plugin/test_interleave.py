@@ -118,10 +118,12 @@ def test_three_resumers_with_one_preemption(ledger):
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("other", ["resume", "recover", "prune", "cancel", "delete", "start", "decide", "fork"])
 @pytest.mark.parametrize("extra", [{}, {"kills": 1}, {"lost": 1}, {"ticks": 1}], ids=["plain", "kill", "lost", "tick"])
 def test_every_pair_with_everything_that_can_happen_once(ledger, backend, other, extra):
-    report = interleave(small(ledger), ["resume", other], backend=backend, **extra)
+    bound = 1 if other == "fork" else None  # two runs that go on side by side have too many orders to try them all
+    report = interleave(tiny(ledger), ["resume", other], bound=bound, backend=backend, **extra)
     assert report.ok, report.render()
 
 
