@@ -60,6 +60,10 @@ class Backend(Protocol):
         """Give a place back."""
         ...
 
+    def spare(self, place: str) -> str:
+        """Keep a place for inspection; where it is."""
+        ...
+
 
 def fast_folder() -> str | None:
     """Where the files of histories go: a memory file system where there is one, else None for the usual place.
@@ -120,12 +124,24 @@ class Files:
             return
         remove(place)
 
+    def spare(self, place: str) -> str:
+        """Copy the file to where nothing removes it."""
+        return _copied(place)
+
 
 def remove(path: str) -> None:
     """Remove a store's file, and what SQLite keeps beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         if os.path.exists(path + suffix):  # noqa: PTH110 - plain names, thousands of times
             os.unlink(path + suffix)  # noqa: PTH108
+
+
+def _copied(path: str) -> str:
+    """A copy of a store's file that nothing removes, made by SQLite."""
+    kept = os.path.join(tempfile.mkdtemp(prefix="fastdur-kept-"), os.path.basename(path))  # noqa: PTH118, PTH119
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(kept)) as target:
+        source.backup(target)
+    return kept
 
 
 def _empty(path: str) -> None:
@@ -184,6 +200,10 @@ class Memory:
         self._files[place]._write(_without_rows)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what no store does by itself
         self._free.append(place)
 
+    def spare(self, place: str) -> str:
+        """Nothing can be kept of it."""
+        return place
+
 
 def _without_rows(session: Session) -> None:
     for table in TABLES:
@@ -240,6 +260,13 @@ class Schemas:
             store.setup()
         return store
 
+    def unsynced(self, place: str) -> PostgresCheckpointer:
+        """Return a store object whose commits do not wait for the disk, for histories in which no server dies."""
+        from psycopg.conninfo import make_conninfo
+
+        dsn = make_conninfo(self._stores.dsn, options="-c synchronous_commit=off")
+        return self._stores.open(place, dsn, min_pool_size=1, max_pool_size=2, durability="normal")
+
     def wire(self) -> Wire:
         """Return a proxy in front of the server."""
         from pytest_fastdur.wire import Wire
@@ -249,3 +276,7 @@ class Schemas:
     def discard(self, place: str) -> None:
         """Let the schema be used again."""
         self._stores.give_back(place)
+
+    def spare(self, place: str) -> str:
+        """It stays until the database of this worker is dropped."""
+        return f"schema {place} of {self._stores.dsn}"

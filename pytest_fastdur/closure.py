@@ -9,7 +9,7 @@ a real crash there, and its own recovery is watched. When no new state comes up,
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastdur.errors import StoreError
 from pytest_fastdur.faults import INSIDE, Fault, FaultPlan, Point, Step
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_fastdur.control import Control
     from pytest_fastdur.observers import Event, Watch
+    from pytest_fastdur.story import Story
     from pytest_fastdur.verdicts import Violation
     from pytest_fastdur.world import World
 
@@ -29,7 +30,14 @@ _READS = frozenset({"Look", "History", "Waiting", "Unknown", "Recorded"})
 """What the engine does that no process would find traces of."""
 
 
-def outside_of(world: World, control: Control) -> Key:
+class Happening(Protocol):
+    """A history, or a part of one: its story, and the effects that are not to happen again while nobody knows."""
+
+    story: Story
+    once: set[str]
+
+
+def outside_of(world: Happening, control: Control) -> Key:
     """What a history has done to the outside world: equal where the same can be said against it.
 
     Of an effect it counts which calls were entered and whether the provider was told their key, and how often it

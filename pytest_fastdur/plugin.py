@@ -42,6 +42,7 @@ _OPTIONS = {
     "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
     "fail-under": ("PERCENT", "fail where less than this of the instants, at which faults can strike, was struck"),
     "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
+    "zoo": ("NAMES", "run the tests against broken engines, `all` or these, and list those that no test notices"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
 PATCH = "fastdur-regressions.patch"
@@ -78,18 +79,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("fastdur_lint", _LINT, type="bool", default=False)
 
 
-def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause for each option
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _REPLAY_MARKER)
     _begin_report(config)
+    if "FASTDUR_LOOSE" in os.environ:
+        from pytest_fastdur.visit import let_loose
+
+        let_loose(config, os.environ["FASTDUR_LOOSE"])
     if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
         from pytest_fastdur.lint import register
 
         register(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
-    if not given:
-        return
+    if given:
+        _check_options(given)
+
+
+def _check_options(given: dict[str, str]) -> None:
     from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
 
     try:
@@ -114,6 +122,16 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause 
         if name in given and not given[name].isdecimal():
             message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
             raise pytest.UsageError(message)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Where the tests are to meet broken engines, that is all that is done."""
+    wanted = config.getoption("fastdur_zoo")
+    if wanted is None:
+        return None
+    from pytest_fastdur.visit import visit
+
+    return visit(wanted, config.invocation_params.args)
 
 
 def option(config: pytest.Config, name: str) -> str | None:

@@ -44,6 +44,15 @@ class Worlds:
         self._open: World | None = None
 
     @property
+    def played_on(self) -> Backend:
+        """What keeps the histories."""
+        return self._backend
+
+    def spare(self, place: str) -> str:
+        """Keep a place beyond the end of all this, where it is a file; where it is then."""
+        return self._backend.spare(place)
+
+    @property
     def shared(self) -> bool:
         """Whether another process can open what a history has stored."""
         return self._backend.shared

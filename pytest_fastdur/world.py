@@ -54,9 +54,11 @@ class World:
         usual: frozenset[str] | None = None,
         power: Power | None = None,
         inside: frozenset[str] = frozenset(),
+        at: str | None = None,
     ) -> None:
+        """Begin a history in a fresh world; or go on with the one that is at the place `at`."""
         self.story = story
-        self.place = backend.fresh()
+        self.place = backend.fresh() if at is None else at
         self._inside = inside
         self._power = power
         if power is not None:
@@ -91,10 +93,12 @@ class World:
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
-        if story.before is not None:
+        if story.before is not None and at is None:
             story.before(self._store)
-        self._others = Others(DurableState.read(self._store, story.execution_id))
-        story.begin()
+        # Where a world is gone on with, other runs may be under way, and sources of forks as well.
+        self._others = Others(NOTHING if at is not None else DurableState.read(self._store, story.execution_id))
+        if at is None:
+            story.begin()
 
     @property
     def state(self) -> DurableState:
@@ -274,6 +278,14 @@ class World:
         body = (effect.execution_id, effect.key)
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
         return any(event.body == body for event in events)
+
+    def tick(self, seconds: float) -> None:
+        """The store's clock jumps, for every process from now on."""
+        self._clock += seconds
+
+    def open(self) -> Checkpointer:
+        """A store object as another process would open it."""
+        return self._open(self.place, later=False)
 
     def stored(self) -> DurableState:
         """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
