@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_options(given)
 
 
-def _check_options(given: dict[str, str]) -> None:
+def _check_options(given: dict[str, str]) -> None:  # noqa: C901 - one clause for each option
     from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
 
     try:
