@@ -32,6 +32,10 @@ class Forking(ABC):
         """The store of this runner."""
 
     @abstractmethod
+    def validate(self) -> None:
+        """Raise where the runner cannot run."""
+
+    @abstractmethod
     def _check(self, async_call: str | None) -> None: ...
 
     @abstractmethod
@@ -61,6 +65,7 @@ class Forking(ABC):
         accept_graph: bool = False,
     ) -> tuple[Steps, Lifetime]:
         """What is asked of a fork, once it is checked."""
+        self.validate()
         self.stored()
         if is_inside():
             message = (

@@ -152,6 +152,7 @@ class Runner(Forking):
         reopen: bool = False,
     ) -> tuple[Steps, Lifetime]:
         """What is asked of a resume, once it is checked."""
+        self.validate()
         self.stored()
         changes = checked_changes(modified_state, "modified_state")
         flags = {"takeover": takeover, "accept_graph": accept_graph, "reopen": reopen}

@@ -75,11 +75,11 @@ def test_building_can_be_chained():
 
 
 @pytest.mark.case("S98")
-@pytest.mark.parametrize("call", ["execute", "resume", "validate"])
+@pytest.mark.parametrize("call", ["execute", "resume", "fork", "validate"])
 def test_a_wrong_graph_is_refused_before_anything_else(call):
     wrong = made().connect("a", "b")
     with pytest.raises(GraphError):
-        getattr(wrong, call)(*["r"] * (call == "resume"))
+        getattr(wrong, call)(*["r"] * (call in ("resume", "fork")))
 
 
 def test_what_is_wrong_inside_a_nested_chain_is_found_too():
