@@ -276,7 +276,7 @@ def strict_openai() -> Iterator[StrictProvider]:
 
 @pytest.fixture
 def strict_anthropic() -> Iterator[StrictProvider]:
-    """Return a local server of Anthropic's interface that refuses what the real one refuses, and answers by a script."""
+    """Return a local server of Anthropic's interface that refuses what the real one refuses; it follows a script."""
     from pytest_fastdur.strict.anthropic import Anthropic
     from pytest_fastdur.strict.server import StrictProvider
 

@@ -1,4 +1,4 @@
-"""A model over the official SDK of its provider: the client is made when it is first used, its errors are told as ours."""
+"""A model over the official SDK of its provider: its client is made at first use, its errors are told as ours."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def test_a_client_of_the_sdk_can_be_given(strict_openai):
 
 def test_without_a_key_the_error_is_told(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(LLMError, match="cannot ask.*OPENAI_API_KEY"):
+    with pytest.raises(LLMError, match=r"cannot ask.*OPENAI_API_KEY"):
         OpenAIClient("any").complete(LLMRequest(ASKED))
 
 
@@ -265,7 +265,7 @@ def test_an_sdk_that_misses_something_itself_says_so(monkeypatch):
 
 
 def test_settings_that_do_not_exist_are_refused():
-    with pytest.raises(GraphError, match="'chat'|chat, responses"):
+    with pytest.raises(GraphError, match="chat, responses"):
         OpenAIClient("any", api="completions", api_key="x")
     with pytest.raises(GraphError, match="'native' or 'prompt'"):
         AnthropicClient("any", structured="yes", api_key="x")
