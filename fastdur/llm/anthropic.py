@@ -73,4 +73,5 @@ def _is_open(schema: Any) -> bool:
         of = cast("dict[str, Any]", schema)
         named = of.get("type") != "object" or ("properties" in of and not of.get("additionalProperties"))
         return not named or any(map(_is_open, of.values()))
-    return isinstance(schema, list) and any(map(_is_open, cast("list[Any]", schema)))
+    inside: Any = schema
+    return isinstance(schema, list) and any(map(_is_open, inside))

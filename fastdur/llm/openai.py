@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-_APIS = {"chat": Chat, "responses": Responses}
+_APIS: dict[str, type[Chat | Responses]] = {"chat": Chat, "responses": Responses}
 
 
 class _OpenAI(Provider):

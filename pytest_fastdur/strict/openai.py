@@ -281,7 +281,6 @@ def _response(body: Any, said: LLMResponse) -> Any:
 
 
 def _response_events(answer: Any) -> Iterator[tuple[str | None, Any]]:
-    number = 0
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     told: list[Any] = [{"type": "response.created", "response": begun}]
     for place, item in enumerate(answer["output"]):
@@ -289,6 +288,5 @@ def _response_events(answer: Any) -> Iterator[tuple[str | None, Any]]:
             at = {"output_index": place, "item_id": item["id"], "content_index": 0, "logprobs": []}
             delta = "response.output_text.delta"
             told += [{"type": delta, "delta": piece, **at} for piece in pieces(item["content"][0]["text"])]
-    for event in [*told, {"type": "response.completed", "response": answer}]:
+    for number, event in enumerate([*told, {"type": "response.completed", "response": answer}]):
         yield event["type"], {**event, "sequence_number": number}
-        number += 1

@@ -51,7 +51,7 @@ def schema_of_object(schema: Any, where: str) -> None:
     check(isinstance(schema, dict) and schema.get("type") == "object", f"{where}: must be a JSON schema of an object")
 
 
-def unique(names: list[str], where: str) -> None:
+def unique(names: list[Any], where: str) -> None:
     """Refuse names that are none, or are there twice."""
     for name in names:
         check(isinstance(name, str) and NAME.fullmatch(name), f"{where}: {name!r} does not match '{NAME.pattern}'")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from fastdur.llm.messages import Usage
 from fastdur.llm.testing import response_of
-from pytest_fastdur.strict.refusing import RefusedError
+from pytest_fastdur.strict.refusing import RefusedError, check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,9 +106,7 @@ class StrictProvider:
         """Status and body of the answer to a request."""
         with self._lock:
             try:
-                if path not in self._rules.paths:
-                    message = f"no such path: {path}"
-                    raise RefusedError(message, 404, "not_found_error")
+                check(path in self._rules.paths, f"no such path: {path}")
                 spoken = self._rules.admit(path, headers, body)
             except RefusedError as refused:
                 self.requests.append(Seen(path, body, str(refused)))
