@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from fastdur import Agent, AnthropicClient, OpenAIClient, Resume, ToolCall, idempotent, tool
+from fastdur import Agent, AnthropicClient, OpenAIClient, Resume, ToolCall, effect_key, idempotent, tool
 
 
 @pytest.mark.parametrize("which", ["openai", "anthropic"])
@@ -23,6 +23,7 @@ def test_an_agent_that_is_crashed_everywhere_sends_only_valid_requests(
     def build(store):
         @idempotent(name="charge")
         def charge(amount):
+            effect_key()
             return effects.wrap("charge", lambda: amount)()
 
         @tool
