@@ -394,7 +394,7 @@ def lives(bench: Bench) -> Iterator[Figure]:
         store.rest()
         grown = (Path(store.location).stat().st_size - before) / bench.rounds / 2
         yield Figure("a fork of 1 MB, input and state: bytes written of these", grown / 2_000_000, "x", 1.1)
-        yield Figure("a fork after 1,000 rows, to one after 10", median(long / short for long, short in took), "x", 2.5)
+        yield Figure("a fork after 1,000 rows, to one after 10", median(long / short for long, short in took), "x", 1.3)
         yield Figure("a fork of 1 MB after 1,000 rows", 1000 * median(long for long, _ in took), "ms", 400)
     with closing(bench.store("normal")) as store:
         brief = line(store, steps=3)

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from fastdur import Chain, idempotent, interrupt
+from fastdur.checkpointers.protocol import Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +52,8 @@ def growing(stores: dict[int, Checkpointer]) -> Iterator[tuple[str, float]]:
             "the oldest questions": lambda store=store: store.list_pending_interrupts(limit=10),
             "an effect's record": lambda store=store, key=record.key: store.get_idempotent(RUN, key),
             "unfinished runs": lambda store=store: store.list_executions(unfinished=True, limit=10),
+            "what came from a run": lambda store=store: store.list_executions(parent=RUN),
+            "a run that begins and is deleted": lambda store=store: _passing(store),
         }
     for name in looks[FEW]:
         took: dict[int, list[float]] = {FEW: [], MANY: []}
@@ -60,6 +63,14 @@ def growing(stores: dict[int, Checkpointer]) -> Iterator[tuple[str, float]]:
                 looks[rows][name]()
                 times.append(time.perf_counter() - began)
         yield name, median(took[MANY]) / median(took[FEW])
+
+
+def _passing(store: Checkpointer) -> None:
+    """A run that comes and goes."""
+    store.start_execution(Start("passing", "x", "chain", None, {}, "token", "nobody"))
+    head = store.get_execution("passing")
+    assert head is not None
+    store.delete_execution([head])
 
 
 @idempotent

@@ -11,7 +11,7 @@ from fastdur._engine import walk
 from fastdur._reentry import changed_state, latest_forkable, modified, without_questions
 from fastdur._run_effects import Fork, OneRow
 from fastdur._steps import agent_path
-from fastdur.errors import CheckpointNotFound, ForkRefused
+from fastdur.errors import CheckpointNotFound, ForkRefused, RunNotFound
 from fastdur.records import Frame
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fastdur.records import Checkpoint
 
 _AT_FIRST = 4
-"""How many rows are read first to find one that is no end marker."""
+"""How many rows are read at first to find one that is no end marker: each costs what it has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Branch:
 
 def fork(root: Machine, branch: Branch) -> Steps:
     """Begin a branch and walk it. Its source is only read; head, first row and records are one write."""
-    reading = yield from Look(branch.source)
+    reading = yield from Look(branch.source, _AT_FIRST if branch.checkpoint_id is None else 0)
     row = yield from _row(reading, branch.checkpoint_id)
     data: Any = reading.head.input
     given: dict[str, Frozen] = {**data, **(branch.input or {})}
@@ -80,6 +80,13 @@ def _row(reading: Reading, checkpoint_id: str | None) -> Generator[Effect[Any], 
         return (yield from _newest(reading))
     row = yield from OneRow(source, checkpoint_id)
     if row is None:
+        now = yield from Look(source, 0)
+        if now.head.run != reading.head.run:
+            message = (
+                f"Run {source!r} was deleted or pruned while it was being forked, and another one has its id by now; "
+                "nothing was started."
+            )
+            raise RunNotFound(message)
         message = (
             f"Run {source!r} has no row {checkpoint_id!r}; result({source!r}).history has its rows with their "
             "checkpoint_id. Nothing was started."
@@ -95,12 +102,10 @@ def _row(reading: Reading, checkpoint_id: str | None) -> Generator[Effect[Any], 
 
 
 def _newest(reading: Reading) -> Generator[Effect[Any], Any, Checkpoint | None]:
-    if reading.last is None or reading.last.step_type != "run_end":
-        return reading.last
-    limit = _AT_FIRST
+    rows, limit = reading.rows, _AT_FIRST
     while True:
-        rows = yield from History(reading.head.execution_id, limit)
         row = latest_forkable(rows)
         if row is not None or len(rows) < limit:
             return row
         limit *= _AT_FIRST
+        rows = tuple((yield from History(reading.head.execution_id, limit)))

@@ -7,7 +7,7 @@ with `storable`. Types are matched exactly. Everything else is refused when it i
 nothing is imported by a name found in a store.
 """
 
-from fastdur._delta import Delta, diff, patch
+from fastdur._delta import Delta, diff, patch, patch_in_place
 from fastdur._fingerprint import digest, fingerprint, without_user_code
 from fastdur._freeze import checked_name, freeze, joined
 from fastdur._frozen import MAX_DEPTH, MISSING, Frozen, dumps, loads
@@ -28,6 +28,7 @@ __all__ = [
     "joined",
     "loads",
     "patch",
+    "patch_in_place",
     "storable",
     "thaw",
     "thaw_shared",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Delta: TypeAlias = "list[Any] | dict[str, Any]"
 
+_SPLICE: Final = 2  # how many numbers stand before the items of a splice
 _ELEMENTS: Final = -1
 _REORDERED: Final = -2
 _REMOVE: Final[list[Any]] = []
@@ -47,6 +48,30 @@ def diff(old: Frozen, new: Frozen) -> Delta | None:
 def patch(old: Frozen, delta: Delta) -> Frozen:
     """Return the tree that `diff(old, new)` was made for; shares with `old` and the delta, changes neither."""
     return _apply(old, delta)
+
+
+def patch_in_place(old: Any, delta: Any) -> Any:
+    """`patch` where nobody else has seen `old` or the delta, which are used up: the cost is that of the change alone.
+
+    Only keys, and lists that grow, gain by that, and what leads to them.
+    """
+    if class_of(delta) is not dict:
+        return _apply(old, delta)
+    for key, op in delta.items():
+        kind = class_of(op)
+        if kind is dict:
+            old[key] = patch_in_place(old[key], op)
+        elif kind is not list:
+            old[key] = op
+        elif len(op) == 1:
+            old[key] = op[0]
+        elif op == _REMOVE:
+            del old[key]
+        elif len(op) > _SPLICE and op[0] == len(old[key]) and op[1] == 0:
+            old[key].extend(op[_SPLICE:])
+        else:
+            old[key] = _apply(old.get(key), op)
+    return old
 
 
 def _op(old: Frozen, new: Frozen) -> Any:

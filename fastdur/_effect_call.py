@@ -60,7 +60,7 @@ class EffectCall:
         node, effect = self.node, self.effect
         node.check()
         self.memory.name(effect.name, effect.same, node.path, node.attempt)
-        record = self.memory.recorded(self.key, self.known_by)
+        record = self.memory.recorded(self.key, self.known_by, node.path)
         return None if record is None else self._hit(record)
 
     def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
@@ -70,7 +70,7 @@ class EffectCall:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:
                 return None, replayed_failure(failed, self.effect.raises)
-            found = self.memory.enter(self.key, self.known_by, self)
+            found = self.memory.enter(self.key, self.known_by, node.path, self)
             if found is None:
                 if node.host.recorded:
                     return None, self._forbidden()

@@ -41,11 +41,15 @@ class Effect(ABC, Generic[T_co]):
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """How a run stands: its head, its newest row (None where it has none), and whether its owner is at work."""
+    """How a run stands: its head, its newest row (None where it has none), and whether its owner is at work.
+
+    `rows` are the newest that were asked for, ascending.
+    """
 
     head: Execution
     last: Checkpoint | None
     alive: bool
+    rows: tuple[Checkpoint, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -63,9 +67,11 @@ class Row:
 
 @dataclass(slots=True, eq=False)
 class Look(Effect[Reading]):
-    """Read how a run stands. Raises `RunNotFound`."""
+    """Read how a run stands, with its newest rows, of one moment. Raises `RunNotFound`."""
 
     execution_id: str
+    rows: int = 1
+    """How many of the newest rows are of use; with 0 the head alone is read."""
 
     @property
     def name(self) -> str:

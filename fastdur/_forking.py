@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from fastdur._branching import Branch
+from fastdur._functions import asked_by
 from fastdur._live import Snapshot
 from fastdur._runs import adrive, checked_id, drive, outcome
 from fastdur.errors import ForkRefused
@@ -47,7 +48,7 @@ class Forking(ABC):
     @abstractmethod
     def _branching(self, branch: Branch) -> Steps: ...
 
-    def fork(
+    def _begun(
         self,
         execution_id: str,
         checkpoint_id: str | None = None,
@@ -58,60 +59,8 @@ class Forking(ABC):
         new_execution_id: str | None = None,
         context: object = None,
         accept_graph: bool = False,
-    ) -> RunResult:
-        """Begin a new run at a row of a stored one, whatever became of that, and carry it on until it ends or pauses.
-
-        The branch inherits the state of that row and the way decided so far; questions are asked again, answered or
-        not, and nothing after a gate runs without an answer. The source is only read. `checkpoint_id` names the row, by
-        default the newest that is no end marker. `input`, for an agent or a team a text, is merged into the state of
-        the run itself, `modified_state`
-        into the state that the next step sees. With `effects="live"` the branch has no records and does its effects
-        anew; with `"recorded"` it begins with those that its source has finished, and a call without a record raises
-        `EffectForbidden` and does not run.
-
-        Head, first row and records are one transaction; then the branch is a run like any other, under
-        `new_execution_id` or an id of its own, and can be resumed, forked and deleted. Raises `RunNotFound`,
-        `CheckpointNotFound`, `ForkRefused` at an end marker and inside a node, `GraphChanged`, `RunExists`,
-        `NodeIsAsync`, `NotStorable`, `StoreError`, all before anything is stored; and the exception of a node that
-        fails.
-        """
-        self._check("afork")
-        branch = self._asked(
-            execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
-        )
-        return self._shown(outcome(drive(self._branching(branch), self._lifetime(branch.execution_id, context))))
-
-    async def afork(
-        self,
-        execution_id: str,
-        checkpoint_id: str | None = None,
-        *,
-        input: Mapping[str, Any] | str | None = None,
-        modified_state: Mapping[str, Any] | None = None,
-        effects: Literal["live", "recorded"] = "live",
-        new_execution_id: str | None = None,
-        context: object = None,
-        accept_graph: bool = False,
-    ) -> RunResult:
-        """`fork` on the running event loop."""
-        self._check(None)
-        branch = self._asked(
-            execution_id, checkpoint_id, input, modified_state, effects, new_execution_id, accept_graph=accept_graph
-        )
-        return self._shown(outcome(await adrive(self._branching(branch), self._lifetime(branch.execution_id, context))))
-
-    def _asked(
-        self,
-        execution_id: str,
-        checkpoint_id: str | None,
-        input: Mapping[str, Any] | str | None,
-        modified_state: Mapping[str, Any] | None,
-        effects: str,
-        new_execution_id: str | None,
-        *,
-        accept_graph: bool,
-    ) -> Branch:
-        """What is asked for, once it is checked."""
+    ) -> tuple[Steps, Lifetime]:
+        """What is asked of a fork, once it is checked."""
         self.stored()
         if is_inside():
             message = (
@@ -125,7 +74,7 @@ class Forking(ABC):
         if effects not in ("live", "recorded"):
             message = f"effects is {effects!r}; it must be 'live' or 'recorded'"
             raise ValueError(message)
-        return Branch(
+        branch = Branch(
             checked_id(execution_id),
             os.urandom(16).hex() if new_execution_id is None else checked_id(new_execution_id),
             checkpoint_id,
@@ -134,6 +83,33 @@ class Forking(ABC):
             effects == "recorded",
             accept_graph,
         )
+        return self._branching(branch), self._lifetime(branch.execution_id, context)
+
+    @asked_by(_begun)
+    def fork(self, begun: tuple[Steps, Lifetime]) -> RunResult:
+        """Begin a new run at a row of a stored one, whatever became of that, and carry it on until it ends or pauses.
+
+        The branch inherits the state of that row and the way decided so far; questions are asked again, answered or
+        not, and nothing after a gate runs without an answer. The source is only read. `checkpoint_id` names the row, by
+        default the newest that is no end marker. `input`, for an agent or a team a text, is merged into the state of
+        the run itself, `modified_state` into the state that the next step sees. With `effects="live"` the branch has no
+        records and does its effects anew; with `"recorded"` it begins with those that its source has finished, and a
+        call without a record raises `EffectForbidden` and does not run.
+
+        Head, first row and records are one transaction; then the branch is a run like any other, under
+        `new_execution_id` or an id of its own, and can be resumed, forked and deleted. Raises `RunNotFound`,
+        `CheckpointNotFound`, `ForkRefused` at an end marker and inside a node, `GraphChanged`, `RunExists`,
+        `NodeIsAsync`, `NotStorable`, `StoreError`, all before anything is stored; and the exception of a node that
+        fails.
+        """
+        self._check("afork")
+        return self._shown(outcome(drive(*begun)))
+
+    @asked_by(_begun)
+    async def afork(self, begun: tuple[Steps, Lifetime]) -> RunResult:
+        """`fork` on the running event loop."""
+        self._check(None)
+        return self._shown(outcome(await adrive(*begun)))
 
 
 def checked_changes(changes: Mapping[str, Any] | None, what: str) -> dict[str, Frozen] | None:

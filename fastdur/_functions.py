@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial, wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+S = TypeVar("S")
+P = ParamSpec("P")
+A = TypeVar("A")
 R = TypeVar("R")
 
 # Those of inspect, without the price of importing it.
@@ -76,6 +80,37 @@ def chained(fn: Callable[..., Any], after: Callable[[Any], Any]) -> Callable[...
         return awaited(value) if hasattr(value, "__await__") else after(value)
 
     return acalled if is_async(fn) else called
+
+
+def asked_by(ask: Callable[Concatenate[S, P], A]) -> Callable[[Callable[[S, A], R]], Callable[Concatenate[S, P], R]]:
+    """A method with the parameters of the method `ask`, which makes of them the one thing that its body takes.
+
+    So the two forms of a call, sync and async, have one signature, in one place.
+    """
+
+    def decorated(body: Callable[[S, A], R]) -> Callable[Concatenate[S, P], R]:
+        plain: Any = body
+
+        def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return plain(self, _ask(self, *args, **kwargs))
+
+        async def acalled(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return await plain(self, _ask(self, *args, **kwargs))
+
+        _ask = _named(cast("FunctionType", ask), plain)
+        method: Any = wraps(plain)(acalled if is_async(plain) else called)
+        method.__wrapped__ = _ask  # whose signature is shown
+        return cast("Callable[Concatenate[S, P], R]", method)
+
+    return decorated
+
+
+def _named(ask: FunctionType, body: FunctionType) -> FunctionType:
+    """`ask` under the name of `body`, by which it refuses arguments, and as what gives what `body` gives."""
+    named = FunctionType(ask.__code__, ask.__globals__, body.__name__, ask.__defaults__, ask.__closure__)
+    named.__kwdefaults__, named.__qualname__ = ask.__kwdefaults__, body.__qualname__
+    named.__annotations__ = {**ask.__annotations__, "return": body.__annotations__["return"]}
+    return named
 
 
 def discard(value: Any) -> None:

@@ -42,11 +42,12 @@ class Memory:
         self._writing: dict[str, int] = {}
         self._ended: set[str] = set()
         self._newest: dict[str, int] = {}
-        self._first: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
         self._retries: dict[str, int] = {}
         self._last_failed: dict[str, EffectRecord] = {}
         self._records: dict[str, EffectRecord] = {}
-        self._failed: dict[str, list[EffectRecord]] = {}
+        self._failed: dict[tuple[str, str], list[EffectRecord]] = {}
+        self._first: dict[str, str] = {}
         self._tries: dict[str, tuple[str, int, EffectRecord, int]] = {}
         self._unknown: dict[str, EffectRecord] = {}
         self._flights: dict[str, Flight] = {}
@@ -56,6 +57,8 @@ class Memory:
         """Take in what the store knows at the claim."""
         failed: dict[str, EffectRecord] = {}
         for record in records:
+            if record.key.startswith("/"):  # of a child run, which takes it from here
+                continue
             self._newest[record.path] = max(self._newest.get(record.path, 0), _try_of(record))
             if record.status in ("done", "unstorable"):
                 self._records[effect_of(record.key)] = record
@@ -63,12 +66,15 @@ class Memory:
                 failed[record.key] = record
             else:
                 self._unknown[effect_of(record.key)] = record
-        self._first = self._newest.copy()
+        self._begun = self._newest.copy()
         for key, record in failed.items():
             self._last_failed[record.path] = record
+            effect = effect_of(key)
+            if key == effect and record.path:  # it has none where somebody has said that it did not happen
+                self._first[effect] = record.path
             of_this_try = record.error is not None and _try_of(record) == self._newest[record.path]
-            if key == effect_of(key) and of_this_try:
-                self._failed[key] = _chain(record, failed)
+            if key in (effect, _apart(effect, record.path)) and of_this_try:
+                self._failed[effect, record.path] = _chain(record, failed)
 
     def name(self, name: str, fn: object, path: str, attempt: int) -> None:
         """Bind a name to one function, or what stands for it; a retry of the same visit may bring a new one."""
@@ -84,18 +90,18 @@ class Memory:
             raise IdempotencyError(message)
         self._names[name] = (fn, path, attempt)
 
-    def recorded(self, key: str, args: str) -> EffectRecord | None:
-        """The record that answers the call."""
+    def recorded(self, key: str, args: str, path: str) -> EffectRecord | None:
+        """The record that answers the call; None while a failure that this visit ran into before is to come first."""
         record = self._records.get(key)  # a record stays, so one look needs no lock
-        if record is None or key in self._failed:
+        if record is None or (key, path) in self._failed:
             return None
         _check(record, args)
         return record
 
-    def enter(self, key: str, args: str, owner: object) -> EffectRecord | Flight | None:
+    def enter(self, key: str, args: str, path: str, owner: object) -> EffectRecord | Flight | None:
         """The record that answers the call, or the flight to wait for, or None: then `owner` runs the body."""
         with self._lock:
-            record = self.recorded(key, args)
+            record = self.recorded(key, args, path)
             if record is not None:
                 return record
             flight = self._flights.get(key)
@@ -105,17 +111,17 @@ class Memory:
             return None
 
     def failure(self, key: str, args: str, path: str, attempt: int) -> EffectRecord | None:
-        """The next of the failures that an earlier lifetime recorded in this visit. Each is given out once, none to a
-        retry.
+        """The next of the failures that an earlier lifetime, or the source of a branch, recorded in this visit. Each is
+        given out once, none to a retry.
         """
         with self._lock:
-            left = self._failed.get(key)
+            left = self._failed.get((key, path))
             if left is None:
                 return None
             record = left.pop(0)
             fits = record.path == path and not attempt
             if not fits or not left:
-                del self._failed[key]
+                del self._failed[key, path]
         if not fits:
             return None
         _check(record, args)
@@ -127,6 +133,7 @@ class Memory:
         key = effect_of(record.key)
         with self._lock:
             self._last_failed[record.path] = record
+            self._first.setdefault(key, record.path)
             self._tries[key] = (record.path, attempt, record, self._tried(key, record.path, attempt)[1] + 1)
 
     def _tried(self, key: str, path: str, attempt: int) -> tuple[EffectRecord | None, int]:
@@ -135,20 +142,24 @@ class Memory:
         return (record, count) if (where, tried) == (path, attempt) else (None, 0)
 
     def next_try(self, key: str, path: str, attempt: int) -> tuple[str, str]:
-        """The key of the record of a call that begins, and its token."""
+        """The key of the record of a call that begins, and its token.
+
+        A failure stays under its key for whoever replays its visit: a visit after it has keys of its own.
+        """
         token = os.urandom(8).hex()
         with self._lock:
             last, count = self._tried(key, path, attempt)
             unknown = self._unknown.get(key)
-            number = self._first.get(path, 0) + attempt
+            number = self._begun.get(path, 0) + attempt
             self._newest[path] = max(self._newest.get(path, 0), number)
+            own = key if self._first.get(key, path) == path else _apart(key, path)
         if number:
             token += f".{number}"
         if last is not None:
             token += f"-{_own(last)}"
         if unknown is not None:  # what it came to is said over it
             return unknown.key, token
-        return (f"{key}/{count + 1}" if count else key), token
+        return (f"{own}/{count + 1}" if count else own), token
 
     def retried(self, path: str, attempt: int) -> None:
         """A retry of this visit begins."""
@@ -159,7 +170,7 @@ class Memory:
         one that is never replayed, which has the number of this try. None where nothing has.
         """
         with self._lock:
-            number = self._first.get(path, 0) + self._retries.get(path, 0)
+            number = self._begun.get(path, 0) + self._retries.get(path, 0)
             failed = self._last_failed.get(path)
             if failed is None or number <= self._newest.get(path, 0):
                 return None
@@ -241,6 +252,13 @@ def _chain(record: EffectRecord, failed: dict[str, EffectRecord]) -> list[Effect
         if after is None or after.attempt.partition("-")[2] != _own(chain[-1]):
             return chain
         chain.append(after)
+
+
+def _apart(key: str, path: str) -> str:
+    """The key of the records of a visit where another visit's failure has the key of the effect itself."""
+    from hashlib import sha256
+
+    return f"{key}/{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _own(record: EffectRecord) -> str:

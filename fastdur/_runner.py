@@ -11,7 +11,7 @@ from fastdur import _branching, _engine, _owner, _runs
 from fastdur._codec import checked_name
 from fastdur._drivers import Lifetime
 from fastdur._forking import Forking, checked_changes
-from fastdur._functions import is_async
+from fastdur._functions import asked_by, is_async
 from fastdur._live import Snapshot
 from fastdur._nested import holds
 from fastdur._reentry import Request
@@ -139,7 +139,7 @@ class Runner(Forking):
             return store_or_default(self._given)
         return cast("Checkpointer", Nowhere())
 
-    def resume(
+    def _resumed(
         self,
         execution_id: str,
         resume_value: Resume | None = None,
@@ -150,7 +150,16 @@ class Runner(Forking):
         takeover: bool = False,
         accept_graph: bool = False,
         reopen: bool = False,
-    ) -> RunResult:
+    ) -> tuple[Steps, Lifetime]:
+        """What is asked of a resume, once it is checked."""
+        self.stored()
+        changes = checked_changes(modified_state, "modified_state")
+        flags = {"takeover": takeover, "accept_graph": accept_graph, "reopen": reopen}
+        value = checked_answer(resume_value)
+        return self._resuming(Request(checked_id(execution_id), value, changes, agent_path_prefix, **flags), context)
+
+    @asked_by(_resumed)
+    def resume(self, begun: tuple[Steps, Lifetime]) -> RunResult:
         """Carry a stored run on, in any process, from where it stopped.
 
         Without an answer it goes on where the run crashed or failed; with a `Resume` it answers the open question the
@@ -165,41 +174,13 @@ class Runner(Forking):
         its kinds, `NodeIsAsync`, `NotStorable`, `StoreError`, and the exception of a node that fails.
         """
         self._check("aresume")
-        request = self._request(
-            execution_id,
-            resume_value,
-            modified_state,
-            agent_path_prefix,
-            takeover=takeover,
-            accept_graph=accept_graph,
-            reopen=reopen,
-        )
-        return self._shown(outcome(drive(*self._resuming(request, context))))
+        return self._shown(outcome(drive(*begun)))
 
-    async def aresume(
-        self,
-        execution_id: str,
-        resume_value: Resume | None = None,
-        *,
-        modified_state: Mapping[str, Any] | None = None,
-        agent_path_prefix: str | None = None,
-        context: object = None,
-        takeover: bool = False,
-        accept_graph: bool = False,
-        reopen: bool = False,
-    ) -> RunResult:
+    @asked_by(_resumed)
+    async def aresume(self, begun: tuple[Steps, Lifetime]) -> RunResult:
         """`resume` on the running event loop."""
         self._check(None)
-        request = self._request(
-            execution_id,
-            resume_value,
-            modified_state,
-            agent_path_prefix,
-            takeover=takeover,
-            accept_graph=accept_graph,
-            reopen=reopen,
-        )
-        return self._shown(outcome(await adrive(*self._resuming(request, context))))
+        return self._shown(outcome(await adrive(*begun)))
 
     def result(self, execution_id: str) -> RunResult:
         """`fastdur.result` on this runner's store."""
@@ -308,18 +289,6 @@ class Runner(Forking):
         life = self._lifetime(run_id, context)
         life.is_child = parent is not None
         return steps, life
-
-    def _request(
-        self,
-        execution_id: str,
-        value: Resume | None,
-        modified: Mapping[str, Any] | None,
-        agent_path_prefix: str | None,
-        **flags: bool,
-    ) -> Request:
-        self.stored()
-        changes = checked_changes(modified, "modified_state")
-        return Request(checked_id(execution_id), checked_answer(value), changes, agent_path_prefix, **flags)
 
     def _branching(self, branch: Branch) -> Steps:
         return _branching.fork(self, branch)

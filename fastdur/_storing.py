@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fastdur._drivers import Lifetime
     from fastdur._effects import Row
     from fastdur._pruned import Pruned
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Execution
 
 
@@ -64,23 +65,38 @@ def _next(row: Row, seen: Execution | Claim) -> Checkpoint:
 
 
 def _look(life: Lifetime, effect: Look) -> Reading:
-    """The head and the newest row of one moment: read again while a writer comes between."""
-    before = -1
+    """The head and the newest rows of one moment: read again while a writer comes between."""
+    before = (0, 0)
     while True:
         head = life.store.get_execution(effect.execution_id)
         if head is None:
             message = f"No run {effect.execution_id!r} in {life.store.location}; check the id and the store."
             raise RunNotFound(message)
-        last = life.store.get_last(effect.execution_id)
-        if head.seq == (last.seq if last is not None else 0):
-            return Reading(head, last, _owner.at_work(head))
-        if head.seq == before:
+        rows = _newest(life.store, effect)
+        last = rows[-1] if rows else None
+        if effect.rows == 0 or _fits(head, last):
+            return Reading(head, last, _owner.at_work(head), tuple(rows))
+        if (head.run, head.seq) == before:
             message = (
                 f"Row {head.seq} of run {effect.execution_id!r} is missing from {life.store.location}, which something "
                 "else has changed; restore it from a backup."
             )
             raise StoreCorrupt(message)
-        before = head.seq
+        before = head.run, head.seq
+
+
+def _newest(store: Checkpointer, effect: Look) -> list[Checkpoint]:
+    if effect.rows == 1:  # a store remembers what it has read so, and goes on from there
+        last = store.get_last(effect.execution_id)
+        return [] if last is None else [last]
+    return store.list(effect.execution_id, limit=effect.rows) if effect.rows else []
+
+
+def _fits(head: Execution, last: Checkpoint | None) -> bool:
+    """Whether a row is the newest of this very run, and not of one that has its id by now."""
+    if last is None:
+        return head.seq == 0
+    return head.seq == last.seq and last.checkpoint_id.startswith(f"{head.run}-")
 
 
 def _history(life: Lifetime, effect: History) -> list[Checkpoint]:
@@ -97,43 +113,30 @@ def _children(life: Lifetime, effect: Children) -> list[Execution]:
 
 
 def _start(life: Lifetime, effect: Start) -> None:
-    start = StartOf(
-        effect.execution_id,
-        effect.runner,
-        effect.kind,
-        effect.graph,
-        effect.input,
-        life.claiming(),
-        _owner.me(),
-        effect.parent_id,
-        effect.parent_address,
-        parent_token=effect.parent_token,
-        recorded=effect.recorded,
-    )
-    life.own(life.store.start_execution(start))
-    life.recorded = effect.recorded
+    below = {"parent_id": effect.parent_id, "parent_address": effect.parent_address}
+    _started(life, effect, **below, parent_token=effect.parent_token)
 
 
 def _fork(life: Lifetime, effect: Fork) -> None:
     source = None if effect.source is None else effect.source.checkpoint_id
-    start = StartOf(
-        effect.execution_id,
-        effect.runner,
-        effect.kind,
-        effect.graph,
-        effect.input,
-        life.claiming(),
-        _owner.me(),
-        effect.seen.execution_id,
-        parent_checkpoint_id=source,
-        origin=_checkpoint(effect.execution_id, effect.row, 1, "", source),
-        recorded=effect.recorded,
-        effects_of=effect.seen.run if effect.recorded else None,
-    )
-    life.own(life.store.start_execution(start))
-    life.recorded = effect.recorded
-    if effect.recorded:
-        life.memory.load(life.store.list_idempotent(effect.execution_id))
+    origin = _checkpoint(effect.execution_id, effect.row, 1, "", source)
+    beside = {"parent_id": effect.seen.execution_id, "parent_run": effect.seen.run}
+    _started(life, effect, **beside, parent_checkpoint_id=source, origin=origin)
+
+
+def _started(life: Lifetime, effect: Start | Fork, **place: Any) -> None:
+    """Begin a run and own it; `place` is where it comes from."""
+    what = effect.execution_id, effect.runner, effect.kind, effect.graph, effect.input
+    start = StartOf(*what, life.claiming(), _owner.me(), **place, recorded=effect.recorded)
+    _owned(life, life.store.start_execution(start), recorded=effect.recorded, known=effect.recorded)
+
+
+def _owned(life: Lifetime, claim: Claim, *, recorded: bool, known: bool) -> None:
+    """Own the run from here on, with what is `known` of its effects: a run that has just begun may have none."""
+    life.own(claim)
+    life.recorded = recorded
+    if known:
+        life.memory.load(life.store.list_idempotent(claim.execution_id))
 
 
 def _take(life: Lifetime, effect: Take) -> bool:
@@ -155,9 +158,7 @@ def _answer(life: Lifetime, effect: Answer) -> bool:
 def _taken(life: Lifetime, effect: Take | Answer, claim: Claim | None) -> bool:
     if claim is None:
         return False
-    life.own(claim)
-    life.recorded = effect.seen.recorded
-    life.memory.load(life.store.list_idempotent(life.execution_id))
+    _owned(life, claim, recorded=effect.seen.recorded, known=True)
     return True
 
 

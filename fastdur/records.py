@@ -108,8 +108,7 @@ class Frame:
 class PendingInterrupt:
     """A question that waits for its answer; also read like a mapping: `pending["reason"]`.
 
-    Reading `context` raises `NotStorable` where it holds a class that is not registered in this process; the rest can
-    be read without.
+    Reading `context` alone raises `NotStorable` where it holds a class that is not registered in this process.
     """
 
     execution_id: str
@@ -150,8 +149,8 @@ def frozen_context(pending: PendingInterrupt) -> Frozen:
 class Checkpoint:
     """One stored row of a run. Never updated.
 
-    `seq` is the only order there is. `extra` holds what only some kinds of row have (`reason` and `context` of a
-    pause, `error` of a failed ending, `input` of a tool call, `changes` of a resumed row, notes).
+    `seq` is the only order there is. `extra` holds what only some rows have: `reason` and `context` of a pause, `error`
+    of a failed ending, `input` of a tool call, `changes` of a resumed row, notes.
     """
 
     execution_id: str
@@ -231,10 +230,9 @@ def output_of(state: Mapping[str, Frozen]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The head of one run: its status, its owner and where it stands. One per `execution_id`.
+    """The head of one run: its status, its owner and where it stands. `run` is the store's own small key.
 
-    `run` is the store's own small key. `owned` says that a claim stands, `lease_live` that its lease has not run
-    out by the store's clock at the moment of reading.
+    `lease_live` says that the lease of its claim had not run out by the store's clock when it was read.
     """
 
     execution_id: str
@@ -258,6 +256,8 @@ class Execution:
     updated_at: float = 0.0
     recorded: bool = False
     """Whether the run answers effects from records only: a fork with `effects="recorded"`, and its child runs."""
+    parent_run: int | None = None
+    """The `run` of the one that `parent_id` names: another one that has that id by now is not it."""
 
     @property
     def is_child(self) -> bool:
@@ -298,9 +298,10 @@ class EffectRecord:
     """What is known of one effect of one run.
 
     `attempt` is the fresh token of the body that runs or ran, `epoch` that of the claim it began under, given by the
-    store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody recorded
-    what came of them. A call that comes after a failure in its visit has a record of its own: its `key` has `/` and 2,
-    3 and so on behind it, its `attempt` the token of that failure. A token of a retry has its number behind a dot.
+    store. A `started` record whose claim is no longer the run's, and an `unknown` one, are unknown: nobody knows what
+    came of them. A call after a failure has a record of its own: in the same visit `key` is the effect's, `/` and 2, 3
+    and so on, and `attempt` ends with that failure's; another visit adds `/` and a digest of its path first, a retry
+    has its number behind a dot of `attempt`. A key that begins with `/` is of a child run yet to be started.
     """
 
     key: str
@@ -337,8 +338,8 @@ class Happened:
 class UnknownEffect:
     """An effect of which nobody knows whether it happened.
 
-    `key` names it for `resolve_unknown`, `effect_key` is what the provider was told it by, `path` is the node and visit
-    that called it. `error` is what its body raised, None where it did not get that far.
+    `key` names it for `resolve_unknown`, `effect_key` for the provider, `path` is the node and visit that called it.
+    `error` is what its body raised, None where it did not get that far.
     """
 
     execution_id: str
@@ -354,11 +355,10 @@ class UnknownEffect:
 class RunResult(Said):
     """How a run stands. `output` is what the last node returned, `final_state` the whole state.
 
-    `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` holds every row, ascending, where
-    the result was read with `result()`; it is empty on what `execute` and `resume` return. What agents have said and
-    spent, finished or at work, is read from `frames`, the newest of the run: `messages`, `tool_calls`, `tokens`.
-    Reading `output` or `final_state` raises `NotStorable` where it holds a class that is not registered in this
-    process; the rest can be read without.
+    `status` is `completed`, `paused`, `failed`, `cancelled` or `running`. `history` has every row, ascending, where it
+    was read with `result()`, else none. What agents have said and spent is read from `frames`, the newest of the run:
+    `messages`, `tool_calls`, `tokens`. Reading `output` or `final_state` raises `NotStorable` where it holds a class
+    that is not registered in this process; the rest can be read without.
     """
 
     execution_id: str

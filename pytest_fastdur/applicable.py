@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pytest_fastdur import vfs
 from pytest_fastdur.backends import Files
 from pytest_fastdur.faults import Fault, SweepError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
@@ -21,22 +23,27 @@ Objection = tuple[str, str, str]
 
 def on_the_store(story: Story, backend: Backend | None) -> Callable[[Fault], Objection | None]:
     """What a store has against faults that it cannot meet."""
+    files = backend is None or isinstance(backend, Files) or story.store is not None
+    served = not files and backend is not None and backend.served
+    on_sqlite, on_postgres = (f"sweep on {name}: --fastdur-backends={name.lower()}" for name in ("SQLite", "Postgres"))
 
-    def objection(fault: Fault) -> Objection | None:
-        files = backend is None or isinstance(backend, Files) or story.store is not None
-        if fault.wire and (files or backend is None or not backend.served):
-            return (
-                "a connection to a server",
-                "a store on files has none",
-                "sweep on Postgres: --fastdur-backends=postgres",
-            )
-        if fault.file and not files:
-            return "an SQLite file", "this store has none", "sweep on SQLite: --fastdur-backends=sqlite"
+    def objections(fault: Fault) -> Iterator[Objection]:
+        if fault.wire and not served:
+            yield "a connection to a server", "a store on files has none", on_postgres
+        if fault in (Fault.SERVER, Fault.ABORT) and not served:
+            yield "a Postgres server", "a store on files has none", on_postgres
+        if fault is Fault.SERVER and backend is not None and backend.server is None:
+            yield "a server of their own", "this one may be somebody else's", "give Schemas(stores, server) one"
+        if (fault.file or fault is Fault.POWER) and not files:
+            yield "an SQLite file", "this store has none", on_sqlite
+        if fault is Fault.POWER and (why := vfs.why_not()) is not None:
+            yield "the file layer of SQLite", f"that of this Python cannot be reached ({why})", "use another Python"
         if fault is Fault.KILL and backend is not None and not backend.shared:
-            return "a child process", "a store in memory stays in its own", "sweep on SQLite: --fastdur-backends=sqlite"
-        return None
+            yield "a child process", "a store in memory stays in its own", on_sqlite
+        if fault in (Fault.CLOCK_ON, Fault.CLOCK_BACK) and find_spec("freezegun") is None:
+            yield "Python's clock", "freezegun, which moves it, is not installed", "pip install freezegun"
 
-    return objection
+    return lambda fault: next(objections(fault), None)
 
 
 def in_the_story(control: Control) -> Callable[[Fault], Objection | None]:

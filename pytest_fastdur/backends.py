@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fastdur.checkpointers.postgres import PostgresCheckpointer
     from fastdur.checkpointers.protocol import Checkpointer
     from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.postgres import Server
     from pytest_fastdur.wire import Wire
 
 
@@ -32,6 +33,8 @@ class Backend(Protocol):
     """Whether a server keeps them, with a connection in between."""
     shared: bool
     """Whether another process can open them."""
+    server: Server | None
+    """The server that keeps them, where it is one that may be killed."""
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -57,12 +60,16 @@ class Backend(Protocol):
         """Give a place back."""
         ...
 
+    def spare(self, place: str) -> str:
+        """Keep a place for inspection; where it is."""
+        ...
+
 
 def fast_folder() -> str | None:
     """Where the files of histories go: a memory file system where there is one, else None for the usual place.
 
     A killed process loses nothing that it has written, because written pages belong to the kernel; so SIGKILL cannot
-    tell a memory file system from a disk. A power cut could, and is not played here.
+    tell a memory file system from a disk. A power cut could: there a model of a disk says what is left.
     """
     memory = "/dev/shm"  # noqa: S108 - only as a place for files with random names
     return memory if os.access(memory, os.W_OK) else None
@@ -75,6 +82,7 @@ class Files:
     """
 
     name, served, shared = "sqlite", False, True
+    server: Server | None = None
 
     def __init__(self, folder: str | None = None, *, reuse: bool = False) -> None:
         self._folder, self._stays = folder or "", folder is not None
@@ -114,9 +122,26 @@ class Files:
             _empty(place)
             self._free.append(place)
             return
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(place + suffix):  # noqa: PTH110 - plain names, thousands of times
-                os.unlink(place + suffix)  # noqa: PTH108
+        remove(place)
+
+    def spare(self, place: str) -> str:
+        """Copy the file to where nothing removes it."""
+        return _copied(place)
+
+
+def remove(path: str) -> None:
+    """Remove a store's file, and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        if os.path.exists(path + suffix):  # noqa: PTH110 - plain names, thousands of times
+            os.unlink(path + suffix)  # noqa: PTH108
+
+
+def _copied(path: str) -> str:
+    """A copy of a store's file that nothing removes, made by SQLite."""
+    kept = os.path.join(tempfile.mkdtemp(prefix="fastdur-kept-"), os.path.basename(path))  # noqa: PTH118, PTH119
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(kept)) as target:
+        source.backup(target)
+    return kept
 
 
 def _empty(path: str) -> None:
@@ -138,6 +163,7 @@ class Memory:
     """
 
     name, served, shared = "memory", False, False
+    server: Server | None = None
 
     def __init__(self) -> None:
         self._files: dict[str, SQLiteCheckpointer] = {}
@@ -174,6 +200,10 @@ class Memory:
         self._files[place]._write(_without_rows)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - what no store does by itself
         self._free.append(place)
 
+    def spare(self, place: str) -> str:
+        """Nothing can be kept of it."""
+        return place
+
 
 def _without_rows(session: Session) -> None:
     for table in TABLES:
@@ -201,12 +231,13 @@ class _InMemory(SQLiteCheckpointer):
 
 
 class Schemas:
-    """A schema for each history, in the database of this worker."""
+    """A schema for each history, in the database of this worker; `server` is the one it is on, if it may be killed."""
 
     name, served, shared = "postgres", True, True
 
-    def __init__(self, stores: PostgresStores) -> None:
+    def __init__(self, stores: PostgresStores, server: Server | None = None) -> None:
         self._stores = stores
+        self.server = server
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -229,6 +260,13 @@ class Schemas:
             store.setup()
         return store
 
+    def unsynced(self, place: str) -> PostgresCheckpointer:
+        """Return a store object whose commits do not wait for the disk, for histories in which no server dies."""
+        from psycopg.conninfo import make_conninfo
+
+        dsn = make_conninfo(self._stores.dsn, options="-c synchronous_commit=off")
+        return self._stores.open(place, dsn, min_pool_size=1, max_pool_size=2, durability="normal")
+
     def wire(self) -> Wire:
         """Return a proxy in front of the server."""
         from pytest_fastdur.wire import Wire
@@ -238,3 +276,7 @@ class Schemas:
     def discard(self, place: str) -> None:
         """Let the schema be used again."""
         self._stores.give_back(place)
+
+    def spare(self, place: str) -> str:
+        """It stays until the database of this worker is dropped."""
+        return f"schema {place} of {self._stores.dsn}"

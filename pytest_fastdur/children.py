@@ -35,6 +35,8 @@ class Life:
     call: Call
     steps: tuple[Step, ...]
     budget: int
+    inside: frozenset[str] = frozenset()
+    """The instants below and beside the engine's that count."""
 
 
 class Children:
@@ -88,6 +90,7 @@ class Children:
             send(json.dumps(dying.plain()).encode())
 
         watch = Watch(story.execution_id, life.steps, life.budget, announce)
+        watch.inside = life.inside
         lifetime = live(story, lambda: self._opened(life.place), life.call, watch, stays=False)
         send(json.dumps(lifetime.plain()).encode())
 

@@ -9,16 +9,18 @@ a real crash there, and its own recovery is watched. When no new state comes up,
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from fastdur.errors import StoreError
-from pytest_fastdur.faults import Fault, FaultPlan, Point, Step
+from pytest_fastdur.faults import INSIDE, Fault, FaultPlan, Point, Step
+from pytest_fastdur.observers import CALLS, RETURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_fastdur.control import Control
     from pytest_fastdur.observers import Event, Watch
+    from pytest_fastdur.story import Story
     from pytest_fastdur.verdicts import Violation
     from pytest_fastdur.world import World
 
@@ -28,13 +30,14 @@ _READS = frozenset({"Look", "History", "Waiting", "Unknown", "Recorded"})
 """What the engine does that no process would find traces of."""
 
 
-_CALLS = frozenset({"Invoke", "RunEffect", "Transact", "AwaitEffect"})
-"""What calls user code, or waits for it."""
-_RETURNS = frozenset({"RunEffect", "EndEffect", "Transact", "AwaitEffect"})
-"""What the engine does inside of user code, which goes on after it."""
+class Happening(Protocol):
+    """A history, or a part of one: its story, and the effects that are not to happen again while nobody knows."""
+
+    story: Story
+    once: set[str]
 
 
-def outside_of(world: World, control: Control) -> Key:
+def outside_of(world: Happening, control: Control) -> Key:
     """What a history has done to the outside world: equal where the same can be said against it.
 
     Of an effect it counts which calls were entered and whether the provider was told their key, and how often it
@@ -152,6 +155,6 @@ class _Watching:
 
 def user_code_ran(last: Event, event: Event) -> bool:
     """Whether a function of the user's was at work between two instants that follow each other."""
-    if last.run != event.run:
+    if last.run != event.run or last.kind in INSIDE:  # a transaction may have a body of the user's
         return True
-    return last.kind in (_CALLS if last.when == "before" else _RETURNS)
+    return last.kind in (CALLS if last.when == "before" else RETURNS)

@@ -37,8 +37,8 @@ _KINDS: Final[dict[type, tuple[str, Callable[[Any], tuple[object, ...]], tuple[s
     Checkpoint: ("row", _of_row, ("checkpoint_id", "frames", "extra")),
     Execution: (
         "head",
-        lambda head: (dumps(head.graph), dumps(head.input)),
-        ("run", "graph", "input", "created_at", "updated_at"),
+        lambda head: (dumps(head.graph), dumps(head.input), head.parent_run is None),
+        ("run", "graph", "input", "created_at", "updated_at", "parent_run"),
     ),
     EffectRecord: ("effect", lambda record: (dumps(record.result), dumps(record.error)), ("result", "error")),
     PendingInterrupt: ("question", lambda asked: (dumps(freeze(asked.context, "context")),), ("context",)),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_fastdur.durable import DurableState
     from pytest_fastdur.ledger import Tally
+    from pytest_fastdur.observers import Event
     from pytest_fastdur.story import Story
     from pytest_fastdur.world import World
 
@@ -29,10 +30,8 @@ class Control:
     points: list[Point]
     kinds: dict[str, Point]
     """The first instant of each kind of boundary, before and after."""
-    sending: frozenset[Point]
-    """The instants that are followed by a statement to the server, where a proxy looked on."""
-    writing: frozenset[Point]
-    """The instants that are followed by a write to the store."""
+    events: dict[Point, Event]
+    """What was seen at each instant."""
     state: DurableState
     tallies: Mapping[str, Tally]
     counted: Mapping[str, int]
@@ -41,6 +40,8 @@ class Control:
     lifetimes: int
     awaited: bool
     """Whether it runs on an event loop."""
+    lines: frozenset[str]
+    """The lines of the functions of its runner, where they are boundaries."""
     left: frozenset[str]
     """The kinds of what its lifetimes leave open, threads or files: no leak of such a kind can be judged."""
 
@@ -119,6 +120,20 @@ def _edges(graph: Any) -> Iterator[tuple[str, str, Any, int | None]]:
             yield from _edges(node)
 
 
+def nodes_of(control: Control) -> list[str]:
+    """The nodes of the runner, and of runners inside of it, by its name and their address."""
+    run = control.state.run
+    return [] if run is None else [f"{run.head.runner}/{address}" for address in _addresses(run.head.graph)]
+
+
+def _addresses(graph: Any) -> Iterator[str]:
+    """The addresses of the functions that a stored graph calls."""
+    nodes: dict[str, Any] = cast("dict[str, Any]", graph).get("nodes", {}) if isinstance(graph, dict) else {}
+    for name, node in nodes.items():
+        inner = [f"{name}/{address}" for address in _addresses(node)]
+        yield from inner or [name]
+
+
 def _played(story: Story, world: World) -> Control:
     while (call := world.next_call()) is not None:
         lifetime = world.live(call)
@@ -140,8 +155,7 @@ def _played(story: Story, world: World) -> Control:
     control = Control(
         [Point(label, event.when, event.name) for label, event in events],
         kinds,
-        frozenset(Point(label, event.when, event.name) for label, event in events if event.sends),
-        frozenset(Point(label, event.when, event.name) for label, event in events if event.writes),
+        {Point(label, event.when, event.name): event for label, event in events},
         world.state,
         {} if story.ledger is None else story.ledger.tallies(),
         story.counted(),
@@ -149,6 +163,7 @@ def _played(story: Story, world: World) -> Control:
         max((len(life.events) for life in world.lifetimes), default=0),
         len(world.lifetimes),
         any(life.awaited for life in world.lifetimes),
+        frozenset(line for life in world.lifetimes for line in life.lines),
         frozenset(world.left),
     )
     world.close()

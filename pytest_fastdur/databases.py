@@ -13,10 +13,12 @@ from psycopg.conninfo import make_conninfo
 
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from pytest_fastdur.backends import TABLES
-from pytest_fastdur.postgres import alive
+from pytest_fastdur.postgres import alive, start_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from pytest_fastdur.postgres import Server
 
 
 class PostgresStores:
@@ -57,7 +59,6 @@ class PostgresStores:
 
     def take(self) -> str:
         """An empty schema: one that was used before, without its rows, else a new one."""
-        assert self._admin is not None
         if not self._free:
             self._made += 1
             name = f"fastdur_{self._made}"
@@ -65,9 +66,17 @@ class PostgresStores:
                 store.setup()
             return name
         name = self._free.pop()
-        for table in TABLES:
-            self._admin.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name, table)))
+        try:
+            self._clear(name)
+        except psycopg.OperationalError:  # the server was killed since it was last spoken to
+            self._admin = psycopg.connect(self.dsn, autocommit=True)
+            self._clear(name)
         return name
+
+    def _clear(self, schema: str) -> None:
+        assert self._admin is not None
+        for table in TABLES:
+            self._admin.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(schema, table)))
 
     def give_back(self, schema: str) -> None:
         """Let the schema be used again; whoever takes it finds it empty."""
@@ -76,6 +85,17 @@ class PostgresStores:
     def open(self, schema: str, dsn: str | None = None, **options: Any) -> PostgresCheckpointer:
         """A store object on a schema, by the way `dsn` if one is given."""
         return PostgresCheckpointer(dsn or self.dsn, schema, **options)
+
+    @staticmethod
+    @contextmanager
+    def on_a_server_of_their_own(worker: str) -> Generator[tuple[PostgresStores, Server]]:
+        """Stores on a server that is started for them, so that it may be killed. Raises `NoPostgres`."""
+        server = start_for(os.getpid())
+        try:
+            with PostgresStores(server.dsn, worker) as stores:
+                yield stores, server
+        finally:
+            server.remove()
 
     @contextmanager
     def schemas(self) -> Generator[Callable[[], str]]:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastdur._codec import thaw
+from pytest_fastdur.extended import in_force
 from pytest_fastdur.observers import without_repeats
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def steps_of(run: RunState | None) -> Rows:
     and once more when that is settled: that of a node whose way out raised, that of an agent's answer before its check.
     """
     return [
-        (row.node_id, row.step_type, row.status, without_repeats(row.frames.tree()))
+        (row.node_id, row.step_type, row.status, in_force.canonical(without_repeats(row.frames.tree())))
         for row in (() if run is None else run.rows)
         if (row.step_type, row.status) != ("run_end", "failed") and not row.leaf().state.keys() & {"route", "answer"}
     ]

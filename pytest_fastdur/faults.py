@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 When = Literal["before", "after"]
 
 VERSION = "fd1"
+INSIDE = {"Statement": "sql", "Line": "lines"}
+"""The kinds of instants below and beside the boundaries of the engine, and by what names they are ordered."""
+BOUNDARIES = ("engine", *INSIDE.values())
 _TOKEN = re.compile(r"fd1(?:-(?P<digest>[0-9a-f]{4}))?:(?P<steps>.+)", re.DOTALL)
-_STEP = re.compile(r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w+-]+) (?P<when>before|after)", re.DOTALL)
+_STEP = re.compile(
+    r"(?P<lifetime>[^/=]+)/(?P<name>.+)=(?P<fault>[\w+!-]+)(?:@(?P<variant>[\w.]+))? (?P<when>before|after)", re.DOTALL
+)
 _ESCAPED = "%,;='\"\\`$!\n\r\t"
 
 
@@ -70,30 +75,57 @@ class Fault(Enum):
     """The SQLite file cannot grow in the next transaction."""
     IO = "io"
     """The next transaction cannot be written: the system reports an error to SQLite at its commit."""
+    LOCKED_ON = "locked!"
+    """From here on to the end of the lifetime another connection holds the write lock of the SQLite file."""
+    FULL_ON = "full!"
+    """From here on to the end of the lifetime the SQLite file cannot grow."""
+    IO_ON = "io!"
+    """From here on to the end of the lifetime nothing can be written to the SQLite file."""
+    POWER = "power"
+    """The machine loses its power: what was not synced to the SQLite file may be gone, in any part."""
+    SERVER = "server"
+    """The Postgres server and all its processes die by SIGKILL, and it is started again."""
+    ABORT = "abort"
+    """The server rolls the next statement that writes back: as a serialization failure, and then as the victim of a
+    deadlock."""
+    CLOCK_ON = "clock+"
+    """The clock of this process jumps an hour on, and that of the store does not."""
+    CLOCK_BACK = "clock-"
+    """The clock of this process jumps an hour back."""
 
     @property
     def kills(self) -> bool:
         """Whether it ends the process, so that another must carry the run on."""
-        return self in (Fault.CRASH, Fault.KILL)
+        return self in (Fault.CRASH, Fault.KILL, Fault.POWER)
 
     @property
     def file(self) -> bool:
         """Whether it strikes an SQLite file."""
-        return self in (Fault.LOCKED, Fault.FULL, Fault.IO)
+        return self.value.rstrip("!") in ("locked", "full", "io")
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on until the lifetime has ended."""
+        return self.value.endswith("!")
 
     @property
     def wire(self) -> bool:
         """Whether it strikes a connection to a server, and so no process: the run must end as if nothing was."""
         return self in (Fault.DROP, Fault.LOST_COMMIT, Fault.LOST_ANSWER)
 
-    def strikes(self, when: When, *, sends: bool, writes: bool) -> bool:
-        """Whether it can strike at an instant.
+    def strikes(self, event: Event) -> bool:
+        """Whether it can strike at an instant; inside of what the engine does, only what ends the process can.
 
-        `sends` tells that what follows sends a statement to the server, `writes` that what follows writes to the store.
+        An error can also come out of a line of the user's.
         """
-        if self.file:
-            return when == "before" and writes
-        return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (when == "before" and sends)
+        if event.kind in INSIDE:
+            dies = self in (Fault.CRASH, Fault.KILL)
+            return dies or (self is Fault.RAISE and event.kind == "Line")
+        if self.file or self is Fault.ABORT:
+            return event.when == "before" and event.writes
+        if self is Fault.POWER:
+            return event.writes
+        return self not in (Fault.LOST_COMMIT, Fault.LOST_ANSWER) or (event.when == "before" and event.sends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +156,18 @@ class Step:
 
     point: Point
     fault: Fault
+    variant: str = ""
+    """Which of several things that the fault may leave behind is meant; all of them where it is empty."""
+
+    @property
+    def named(self) -> str:
+        """The fault, and the variant."""
+        return f"{self.fault.value}@{self.variant}" if self.variant else self.fault.value
 
     def __str__(self) -> str:
         """As it stands in a token."""
         point = self.point
-        return f"{point.lifetime}/{_escape(point.name)}={self.fault.value} {point.when}"
+        return f"{point.lifetime}/{_escape(point.name)}={self.named} {point.when}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +186,7 @@ class FaultPlan:
 
     def __str__(self) -> str:
         """The steps as people read them."""
-        return ", then ".join(f"{step.fault.value} {step.point}" for step in self.steps)
+        return ", then ".join(f"{step.named} {step.point}" for step in self.steps)
 
 
 def parse_token(token: str) -> tuple[str | None, FaultPlan]:
@@ -166,7 +205,7 @@ def _step(text: str) -> Step:
         message = f"the step {text!r} of the replay token is not LIFETIME/BOUNDARY=FAULT before|after"
         raise SweepError(message)
     point = Point(found["lifetime"], cast("When", found["when"]), _unescape(found["name"]))
-    return Step(point, fault_named(found["fault"]))
+    return Step(point, fault_named(found["fault"]), found["variant"] or "")
 
 
 def fault_named(name: str) -> Fault:
@@ -186,6 +225,23 @@ def faults_named(names: str | Iterable[str | Fault]) -> tuple[Fault, ...]:
         message = "no fault is ordered; a sweep without one proves nothing"
         raise SweepError(message)
     return tuple(dict.fromkeys(faults))
+
+
+def boundaries_named(names: str | Iterable[str]) -> frozenset[str]:
+    """The kinds of boundaries of a comma list or of names; those of the engine are always among them."""
+    given = frozenset(name.strip() for name in (names.split(",") if isinstance(names, str) else names))
+    for name in sorted(given):
+        if name not in BOUNDARIES:
+            message = f"there are no boundaries {name!r}; there are {', '.join(BOUNDARIES)}"
+            raise SweepError(message)
+    return given - {"engine"}
+
+
+def boundaries_of(plans: Iterable[FaultPlan]) -> frozenset[str]:
+    """The kinds of boundaries that plans speak of, as the names of their instants tell."""
+    names = [step.point.name for plan in plans for step in plan.steps]
+    begin = {"sql": "sql ", "lines": "line "}
+    return frozenset(kind for kind, text in begin.items() for name in names if name.startswith(text))
 
 
 def digest_of(boundaries: Sequence[str]) -> str:

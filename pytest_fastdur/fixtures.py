@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -11,8 +11,10 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
-from pytest_fastdur.faults import SweepError, faults_named
+from pytest_fastdur.extended import extended
+from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
 from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.report.progress import Bar
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.story import Story
 from pytest_fastdur.sweep import Order, Recorded, carry_out
@@ -54,10 +56,17 @@ class Stores:
 class CrashSweep:
     """The sweep of one test. Each call sweeps one story and fails the test where something was found."""
 
-    def __init__(self, item: pytest.Item, ledger: EffectLedger, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        item: pytest.Item,
+        ledger: EffectLedger,
+        backend: Backend | None = None,
+        killable: Callable[[], Backend] | None = None,
+    ) -> None:
         self._item = item
         self._ledger = ledger
         self._backend = backend
+        self._killable = killable
 
     def __call__(
         self,
@@ -68,6 +77,7 @@ class CrashSweep:
         effects: Mapping[str, str] | None = None,
         faults: str | Iterable[str] | None = None,
         at: str | None = None,
+        boundaries: str | Iterable[str] | None = None,
         depth: int | None = None,
         recovery: bool = False,
         budget: int | None = None,
@@ -87,11 +97,12 @@ class CrashSweep:
         or `recovery=True`, crashes each recovery at each of its boundaries too. `fresh` puts the outside world back
         before each history, `provider` says how often each effect happened as that world counts it. `before(store)`
         fills the store before each history, and `enter(runner, execution_id)` begins the run in place of `execute`:
-        `runner.fork("source", new_execution_id=execution_id)` sweeps a fork.
+        `runner.fork("source", new_execution_id=execution_id)` sweeps a fork. `boundaries="sql,lines"` crashes at each
+        statement of the store and at each line of the nodes too.
 
-        For faults, at, depth, budget and seed the command line counts before this call, this call before the marker
-        `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where two runs
-        without a fault differ, and where a budget cut the sweep off.
+        For faults, at, boundaries, depth, budget and seed the command line counts before this call, this call before
+        the marker `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where
+        two runs without a fault differ, and where a budget cut the sweep off.
         """
         __tracebackhide__ = True
         story = Story(
@@ -107,12 +118,23 @@ class CrashSweep:
             before=before,
             enter=enter,
         )
-        given = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+        given = {
+            "faults": faults,
+            "at": at,
+            "boundaries": boundaries,
+            "depth": 2 if recovery else depth,
+            "budget": budget,
+            "seed": seed,
+        }
         recorded = Recorded() if option(self._item.config, "report") else None
         try:
-            report = carry_out(story, self._order(given), self._backend, recorded)
+            order = self._order(given)
+            with closing(self._bar()) as bar, extended(self._item.config):
+                report = carry_out(story, order, self._place_for(order), recorded, bar)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        for finding in report.findings:
+            self._item.ihook.pytest_fastdur_finding(item=self._item, report=report, finding=finding)
         report.nodeid = self._item.nodeid
         self._keep(report)
         if recorded is not None:
@@ -120,6 +142,21 @@ class CrashSweep:
         if not report.ok:
             pytest.fail(report.render(), pytrace=False)
         return report
+
+    def _bar(self) -> Bar:
+        """What says how far a sweep has come: on a terminal that somebody may look at, else nothing."""
+        manager = self._item.config.pluginmanager
+        reporter: Any = manager.get_plugin("terminalreporter")
+        capture: Any = manager.get_plugin("capturemanager")
+        watched = reporter is not None and reporter.isatty and reporter.verbosity >= 0 and not os.environ.get("CI")
+        tw: Any = getattr(reporter, "_tw", None)
+
+        def write(text: str) -> None:
+            if watched:
+                with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+                    tw.write(text, flush=True)
+
+        return Bar(write)
 
     def _order(self, given: Mapping[str, Any]) -> Order:
         marker = self._item.get_closest_marker("fastdur")
@@ -141,7 +178,7 @@ class CrashSweep:
         token = option(config, "replay")
         kept = self._kept()
         return Order(
-            faults_named(chosen("faults") or "crash"),
+            faults_named(chosen("faults") or self._item.ihook.pytest_fastdur_faults(item=self._item) or "crash"),
             chosen("at"),
             chosen("depth"),
             None if budget is None else int(budget),
@@ -150,8 +187,16 @@ class CrashSweep:
             hasattr(os, "fork"),
             kept,
             self._found(),
+            boundaries_named(chosen("boundaries") or ()),
             self._known(*kept, *([] if token is None else [token])),
         )
+
+    def _place_for(self, order: Order) -> Backend | None:
+        """Where the histories are kept: on a server of their own, where servers are killed."""
+        plans = [parse_token(token)[1] for token in (order.replay, *order.kept, *order.found) if token is not None]
+        faults = [*order.faults, *(step.fault for plan in plans for step in plan.steps)]
+        served = self._backend is not None and self._backend.served
+        return self._killable() if served and Fault.SERVER in faults and self._killable else self._backend
 
     def _kept(self) -> tuple[str, ...]:
         """The tokens of the marks on the test."""
@@ -168,11 +213,11 @@ class CrashSweep:
     def _found(self) -> tuple[str, ...]:
         """The tokens that the last run in this directory has found by this test."""
         cache: Any = getattr(self._item.config, "cache", None)
-        found: Any = None if cache is None else cache.get(self._place, None)
+        found: Any = None if cache is None else cache.get(self._cached, None)
         return tuple(found or ())
 
     @property
-    def _place(self) -> str:
+    def _cached(self) -> str:
         return f"fastdur/found/{sha256(self._item.nodeid.encode()).hexdigest()[:16]}"
 
     def _known(self, *tokens: str) -> dict[str, list[str]]:
@@ -209,4 +254,4 @@ class CrashSweep:
         if report.findings:
             cache.set(f"fastdur/boundaries/{report.digest}", report.boundaries)
         if report.findings or self._found():
-            cache.set(self._place, [finding.token for finding in report.findings])
+            cache.set(self._cached, [finding.token for finding in report.findings])

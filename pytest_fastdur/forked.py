@@ -69,7 +69,7 @@ class ForkServer:
     def __enter__(self) -> Self:
         """Start the server."""
         ours, its = socket.socketpair()
-        self._pid = _fork()
+        self._pid = forked_quietly()
         if self._pid == 0:
             ours.close()
             _serve(self._work, self._prepare, its)
@@ -118,7 +118,7 @@ def _serve(work: Work, prepare: Callable[[bytes], object], channel: socket.socke
             while order := _read(file):
                 prepare(order)
                 reading, writing = os.pipe()
-                pid = _fork()
+                pid = forked_quietly()
                 if pid == 0:
                     os.close(reading)
                     _live_and_die(work, order, writing)
@@ -144,7 +144,8 @@ def _read(file: Any) -> bytes:
     return found
 
 
-def _fork() -> int:
+def forked_quietly() -> int:
+    """Fork; 0 in the child, which must end by `os._exit`."""
     with warnings.catch_warnings():
         # A threaded parent (pytest-xdist's worker, the leases of a run in process) is warned about because a lock may
         # be held by a thread that the child does not have. The child takes none of theirs: it opens its own store,

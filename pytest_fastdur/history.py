@@ -171,7 +171,7 @@ class _History:
             Point(life.call.label, event.when, event.name)
             for life in self._healing
             for event in life.events
-            if fault.strikes(event.when, sends=event.sends, writes=event.writes)
+            if fault.strikes(event)
         ]
         worst = judge.worst(evidence, self._control.end)
         return Outcome(evidence, worst, self._struck, world.lifetimes, recovery)

@@ -9,7 +9,7 @@ from pytest_fastdur.faults import Fault
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_fastdur.evidence import Count, End, Evidence, Witnessed
     from pytest_fastdur.faults import Step
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 _ANOTHER_WAY = frozenset({Verdict.DIVERGED, Verdict.EFFECT_LOST})
 """What a story may do when it deals with an error itself: go another way."""
-_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect")
+_IN_USER_CODE = ("Invoke", "RunEffect", "BeginEffect", "EndEffect", "Transact", "AwaitEffect", "Line")
 """What the engine does as user code is called, or inside of it."""
-_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO)
+_MAY_RAISE = (Fault.CANCEL, Fault.FULL, Fault.IO, *(fault for fault in Fault if fault.lasts))
 """By these a call may end, with the documented error; or it goes on."""
-_UNNOTICED = (Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK)
+_UNNOTICED = (
+    *(Fault.LOCKED, Fault.TICK_ON, Fault.TICK_BACK, Fault.CLOCK_ON, Fault.CLOCK_BACK),
+    *(Fault.ABORT, Fault.SERVER),
+)
 """Of these nothing may show."""
-_DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed"}
+_DEATHS: dict[str, str] = {"crash": "crashed", "kill": "killed", "power": "crashed"}
 _NAMES = ("the uninterrupted run", "this one")
 
 
@@ -148,11 +151,16 @@ def of_history(evidence: Evidence, reference: End) -> Iterator[Violation]:
         yield Violation(Verdict.DIVERGED, evidence.asks)
     else:
         yield from _unfinished(evidence)
-    finished = evidence.end.status == "completed"
-    for name, count in evidence.counts.items():
-        yield from _effect(name, count, finished=finished)
+    yield from of_end(evidence.end, evidence.counts, reference)
+
+
+def of_end(end: End, counts: Mapping[str, Count], reference: End, most: int = 1) -> Iterator[Violation]:
+    """What is wrong with how a run has ended, and with what has happened outside, where `most` runs do the same."""
+    finished = end.status == "completed"
+    for name, count in counts.items():
+        yield from _effect(name, count, finished=finished, most=most)
     if finished:
-        yield from _outcome(evidence.end, reference)
+        yield from _outcome(end, reference)
 
 
 def is_handled(evidence: Evidence) -> bool:
@@ -207,10 +215,10 @@ def _healed_in_time(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(Verdict.HANG, what)
 
 
-def _effect(name: str, count: Count, *, finished: bool) -> Iterator[Violation]:
+def _effect(name: str, count: Count, *, finished: bool, most: int) -> Iterator[Violation]:
     here, usual, mode = count.here, count.usual, count.mode
     what = f"{name!r} happened {_times(here)}, in the uninterrupted run {_times(usual)} (declared {mode})"
-    if here > usual and mode != "at-least-once":
+    if here > usual * most and mode != "at-least-once":
         yield Violation(Verdict.EFFECT_REPEATED, what)
     if here < usual and mode != "at-most-once" and finished:
         yield Violation(Verdict.EFFECT_LOST, what)

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fastdur.errors import StoreUnavailable
+from fastdur.errors import StoreCorrupt, StoreUnavailable
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -94,6 +94,8 @@ def left_locked(store: Checkpointer) -> str | None:
         known._write_at_once(_nothing)  # noqa: SLF001 - as above
     except StoreUnavailable:
         return "transaction: the write lock of the file is held"
+    except StoreCorrupt:
+        return None  # whoever reads it finds that; nobody can hold what cannot be opened
     return None
 
 

@@ -109,6 +109,16 @@ class EffectLedger:
         os.ftruncate(self._file, 0)
         self.lifetime = 0
 
+    @property
+    def content(self) -> bytes:
+        """Everything that is noted, to be put back by `restore`."""
+        return os.pread(self._file, os.fstat(self._file).st_size, 0)
+
+    def restore(self, content: bytes) -> None:
+        """Note what was noted when this was read, and nothing else."""
+        os.ftruncate(self._file, 0)
+        os.write(self._file, content)
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def wrap(self, name: str, fn: Callable[P, R]) -> Callable[P, R]:
@@ -165,8 +175,7 @@ class EffectLedger:
     def tallies(self) -> dict[str, Tally]:
         """What happened, by name."""
         entries: dict[str, Entry] = {}
-        size = os.fstat(self._file).st_size
-        for line in os.pread(self._file, size, 0).splitlines():
+        for line in self.content.splitlines():
             number, *rest = json.loads(line)
             if len(rest) > 2:  # noqa: PLR2004 - a line of an end says less
                 entries[number] = Entry(*rest)

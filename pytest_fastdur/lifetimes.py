@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,9 +16,10 @@ from fastdur.boundaries import observe
 from fastdur.checkpointers._store import Store
 from fastdur.errors import FastdurError, InterruptSignal, NotStorable, SimulatedCrash, StoreError
 from fastdur.records import Resume
-from pytest_fastdur import strikes
+from pytest_fastdur import statements, strikes
 from pytest_fastdur.faults import SweepError
 from pytest_fastdur.leaks import Held
+from pytest_fastdur.lines import files_of, lines_in, telling
 from pytest_fastdur.observers import Event, Watch
 from pytest_fastdur.story import is_async
 
@@ -85,6 +87,8 @@ class Lifetime:
     """Whether it was on an event loop."""
     left: list[str] = field(default_factory=list[str])
     """What it has left open in its process."""
+    lines: list[str] = field(default_factory=list[str])
+    """The lines of the functions of its runner, where they are boundaries; not those that were executed."""
     clock: float = 0.0
     """How far the store's clock was ahead at the end."""
     returned: str | None = None
@@ -103,6 +107,7 @@ class Lifetime:
             "cancelled": self.cancelled,
             "awaited": self.awaited,
             "left": self.left,
+            "lines": self.lines,
             "clock": self.clock,
             "returned": self.returned,
         }
@@ -144,14 +149,20 @@ def live(
     if faulty:
         strikes.make_faulty(store)
         store.setup()
+    if "sql" in watch.inside:
+        statements.tell(store, watch)
+    lines: list[str] = []
     ending = Ending()
-    with ending:
+    with watch.until_the_end, ending:
         runner = _built(story, store)
-        with observe(watch, store=runner.checkpointer):
+        listened = "lines" in watch.inside
+        lines = lines_in(runner) if listened else []
+        told = telling(files_of(runner), watch.line) if listened else nullcontext()
+        with observe(watch, store=runner.checkpointer), told:
             ending.result = _played(runner, story, call, watch)
     watch.see_to_what_is_armed()
     lifetime = _judged(call, ending, watch)
-    lifetime.awaited = watch.task is not None
+    lifetime.awaited, lifetime.lines = watch.task is not None, lines
     lifetime.clock = getattr(store, "clock_offset", 0.0)
     _give_up(store, crashed=lifetime.how in ("crashed", "hung"))
     if held is not None and lifetime.how in ("completed", "paused", "raised"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -65,21 +66,21 @@ class Lives(RuleBasedStateMachine):
     worlds: list[World]
     _made: int
 
+    @abstractmethod
     def _same(self, call: Callable[[World], object], what: str) -> object:
         """Do `call` in every world; fail where an answer is not the model's. Return that."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _write(self, call: Callable[[World], object], what: str) -> None:
         """Do a write, and keep it so that it can be sent again."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _as_of(self, which: int, call: Callable[[World, Execution], object], what: str) -> None:
         """Do a write as of a reading; sent again, it is as of the same one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _reread(self) -> None:
         """Read the newest reading's run anew."""
-        raise NotImplementedError
 
     def _new(self) -> str:
         self._made += 1
@@ -115,10 +116,10 @@ class Lives(RuleBasedStateMachine):
                 token,
                 "owner",
                 parent_id=seen.execution_id,
+                parent_run=seen.run,
                 parent_checkpoint_id="1-2-c",
                 origin=replace(first, checkpoint_id=token),
                 recorded=recorded,
-                effects_of=seen.run if recorded else None,
             )
             return worlds.got(world, world.store.start_execution(begin))
 

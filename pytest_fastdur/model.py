@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import dumps
-from fastdur.errors import CheckpointExists, RunExists, StaleRun
+from fastdur.errors import CheckpointExists, RunExists, RunNotFound, StaleRun
 from fastdur.records import Checkpoint, Claim, EffectRecord, Execution, PendingInterrupt, Status
 from pytest_fastdur.model_retention import Retained
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fastdur._codec import Frozen
     from fastdur.checkpointers.protocol import Start
@@ -38,10 +38,11 @@ class RunModel:
         """Whether this claim is the run's."""
         return (self.head.epoch, self.head.token) == (claim.epoch, claim.token)
 
-    def is_old(self, ended: float, failed: float) -> bool:
-        """Whether it ended no later than one of these moments, as which it did."""
+    def is_old(self, now: float, ended: float, failed: float) -> bool:
+        """Whether it ended no later than one of these moments, as which it did, and nobody is at work on it now."""
         latest = {"completed": ended, "cancelled": ended, "failed": failed}.get(self.head.status)
-        return not self.head.owned and latest is not None and self.changed <= latest
+        at_work = self.head.owned and self.lease_until > now
+        return not at_work and latest is not None and self.changed <= latest
 
 
 class StoreModel(Retained):
@@ -126,6 +127,8 @@ class StoreModel(Retained):
             parent = self.runs.get(start.parent_id or "")
             if start.parent_token is not None and (parent is None or parent.head.token != start.parent_token):
                 raise StaleRun(start.execution_id)
+            if start.parent_run is not None and (parent is None or parent.head.run != start.parent_run):
+                raise RunNotFound(start.parent_id)
             self._started += 1
             first = start.origin
             rows = [] if first is None else [replace(first, checkpoint_id=f"{self._started}-1-{first.checkpoint_id}")]
@@ -146,6 +149,7 @@ class StoreModel(Retained):
                 parent_address=start.parent_address,
                 parent_checkpoint_id=start.parent_checkpoint_id,
                 recorded=start.recorded,
+                parent_run=None if parent is None else parent.head.run,
             )
             run = RunModel(head, start.token, self.clock + self.lease, self.clock, rows, self._inherited(start))
             self.runs[start.execution_id] = run
@@ -154,14 +158,34 @@ class StoreModel(Retained):
         return Claim(start.execution_id, run.head.run, 1, start.token, int(start.origin is not None))
 
     def _inherited(self, start: Start) -> dict[str, EffectRecord]:
-        sources = [run for run in self.runs.values() if run.head.run == start.effects_of]
-        finished = ("done", "unstorable", "failed")
-        return {
-            each.key: replace(each, epoch=1)
-            for source in sources
-            for each in source.effects.values()
-            if each.status in finished
-        }
+        """What a run that answers effects from records only begins with, by the key it has there."""
+        found: dict[str, EffectRecord] = {}
+        if not start.recorded or start.parent_id not in self.runs:
+            return found
+        above = self.runs[start.parent_id]
+        for record in self._records(above) if start.parent_run is not None else above.effects.values():
+            key: str | None = record.key
+            if start.parent_token is not None:
+                key = _key_below(record.key, start.execution_id.removeprefix(start.parent_id))
+            if key is not None and record.status in ("done", "unstorable", "failed"):
+                found.setdefault(key, replace(record, key=key, epoch=1))
+        return found
+
+    def _records(self, source: RunModel) -> Iterator[EffectRecord]:
+        """The records of a run, then those of its child runs under their places."""
+        yield from source.effects.values()
+        name = source.head.execution_id
+        for run in self.runs.values():
+            if (
+                run.head.is_child
+                and run.head.parent_run == source.head.run
+                and run.head.execution_id[: len(name) + 1] == f"{name}/"
+            ):
+                place = run.head.execution_id[len(name) :]
+                for record in self._records(run):
+                    yield replace(
+                        record, key=place + record.key if record.key.startswith("/") else f"{place}//{record.key}"
+                    )
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Frozen = None
@@ -326,7 +350,7 @@ class StoreModel(Retained):
             head
             for head in heads
             if status in (None, head.status) and runner in (None, head.runner) and (head.unfinished or not unfinished)
-            if parent in (None, head.parent_id)
+            if parent is None or (parent in self.runs and self.runs[parent].head.run == head.parent_run)
         ][:limit]
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
@@ -334,6 +358,14 @@ class StoreModel(Retained):
         run = self.runs.get(execution_id)
         rows = [] if run is None else run.rows
         return rows[:] if limit is None else rows[max(0, len(rows) - limit) :]
+
+
+def _key_below(key: str, place: str) -> str | None:
+    """The key that the child run at a place has a record under; None for a record of another place."""
+    after = key.removeprefix(place)
+    if not place.startswith("/") or after == key or not after.startswith("/"):
+        return None
+    return after.removeprefix("//")
 
 
 def _unowned(status: Status) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,16 @@ if TYPE_CHECKING:
     from pytest_fastdur.model import RunModel
 
 
-class Retained:
+class Retained(ABC):
     """`delete_execution` and `prune` of the model."""
 
     clock: float
     runs: dict[str, RunModel]
     questions: dict[tuple[str, str], PendingInterrupt]
 
+    @abstractmethod
     def release(self, claim: Claim) -> None:
         """Own a run no longer."""
-        raise NotImplementedError
 
     def run_of(self, seen: Claim | Execution) -> RunModel | None:
         """The run that a claim or reading is of; None where it is gone, even if another has its id now."""
@@ -61,8 +62,9 @@ class Retained:
     ) -> Pruned:
         """Remove what ended long enough ago, each run with all that its nodes have started."""
         never = float("-inf")
-        ended = self.clock - age(older_than), never if failed is None else self.clock - age(failed)
-        alone = [run for run in self.runs.values() if not run.head.is_child or run.head.parent_id not in self.runs]
+        ended = self.clock, self.clock - age(older_than), never if failed is None else self.clock - age(failed)
+        there = {run.head.run for run in self.runs.values()}
+        alone = [run for run in self.runs.values() if not run.head.is_child or run.head.parent_run not in there]
         roots = [run for run in alone if run.head.run > after and run.is_old(*ended)]
         looked_at = roots if limit is None else roots[:limit]
         pruned = Pruned({}, dry_run)
@@ -79,6 +81,6 @@ class Retained:
     def _tree(self, root: RunModel) -> list[RunModel]:
         found = [root]
         for above in found:
-            name = above.head.execution_id
-            found += [run for run in self.runs.values() if run.head.is_child and run.head.parent_id == name]
+            key = above.head.run
+            found += [run for run in self.runs.values() if run.head.is_child and run.head.parent_run == key]
         return found

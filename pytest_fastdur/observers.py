@@ -7,21 +7,29 @@ import json
 import os
 import signal
 import sys
+import threading
+from contextlib import ExitStack
+from contextvars import Context
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastdur.boundaries import Inject
 from fastdur.errors import SimulatedCrash
-from pytest_fastdur import strikes
-from pytest_fastdur.faults import Fault
+from fastdur.scope import current
+from pytest_fastdur import lines, statements, strikes
+from pytest_fastdur.extended import in_force
+from pytest_fastdur.faults import INSIDE, Fault
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
+    from types import CodeType
 
     from fastdur.boundaries import Boundary
     from fastdur.records import Checkpoint, Frame
+    from pytest_fastdur.disk import Disk
     from pytest_fastdur.faults import Point, Step, When
+    from pytest_fastdur.postgres import Server
     from pytest_fastdur.wire import When as InAStatement
     from pytest_fastdur.wire import Wire
 
@@ -31,6 +39,10 @@ _IN_A_STATEMENT: dict[Fault, InAStatement] = {
     Fault.LOST_ANSWER: "after",
 }
 
+CALLS = frozenset({"Invoke", "RunEffect", "Transact", "AwaitEffect"})
+"""What calls user code, or waits for it."""
+RETURNS = frozenset({"RunEffect", "EndEffect", "Transact", "AwaitEffect"})
+"""What the engine does inside of user code, which goes on after it."""
 _WRITES = frozenset({"Start", "Take", "Answer", "Append", "BeginEffect", "EndEffect", "Transact"})
 
 
@@ -82,7 +94,8 @@ def row_fact(row: Any) -> tuple[str, ...]:
 
 def frames_digest(frames: Frame) -> str:
     """A digest of a tree of frames: states, visits, questions and answers, not how often a model was asked again."""
-    text = json.dumps(without_repeats(frames.tree()), sort_keys=True, separators=(",", ":"))
+    tree = in_force.canonical(without_repeats(frames.tree()))
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -107,6 +120,8 @@ class Watch:
         self.events: list[Event] = []
         self.struck: list[Step] = []
         self.spent = False
+        self.dead = ""
+        """How this process has been crashed: it passes no boundary any more."""
         self.injected: RuntimeError | None = None
         self._execution_id = execution_id
         self._orders = {(step.point.when, step.point.name): step for step in steps}
@@ -118,6 +133,13 @@ class Watch:
         self._wire = wire
         self._sent = 0
         self._armed: Step | None = None
+        self.inside: frozenset[str] = frozenset()
+        """The instants below and beside the engine's that count: `sql`, `lines`."""
+        self.asleep = False
+        """Whether this process stands still."""
+        self._engine: Event | None = None
+        """The last instant of the engine's."""
+        self._lines: set[tuple[CodeType, int]] = set()
         self.store: object = None
         """The store object of this lifetime."""
         self.task: asyncio.Task[Any] | None = None
@@ -126,6 +148,14 @@ class Watch:
         """The kinds of what the story leaves open anyway."""
         self.frozen: Callable[[Watch], None] | None = None
         """What happens while this process stands still."""
+        self.until_the_end = ExitStack()
+        """What is put back when the lifetime has ended."""
+        self.server: Server | None = None
+        """The server that keeps the store, where it is one that may be killed."""
+        self.disk: Disk | None = None
+        """What is asked of the disk, where its power may be cut."""
+        self.cut: tuple[int, int] | None = None
+        """Between which operations of the disk the power was cut: the first and the last place."""
 
     @property
     def wired(self) -> bool:
@@ -134,25 +164,59 @@ class Watch:
 
     def __call__(self, boundary: Boundary) -> None:
         """Take note of a boundary."""
+        if self.dead:
+            raise SimulatedCrash(self.dead)
+        self._see_to_the_power()
         self.see_to_what_is_armed()
         event = self._event(boundary)
+        self._engine = event
+        self._lines.clear()
+        self._pass(event)
+
+    def _pass(self, event: Event) -> None:
         self.events.append(event)
         if len(self.events) > self._budget:
             self.spent = True
             message = f"more than {self._budget} boundaries in one lifetime"
             raise SimulatedCrash(message)
-        if self._look is not None:
-            self._look(self)
+        if self._look is not None:  # as another process: it knows nothing of a transaction that this one is in
+            Context().run(self._look, self)
         step = self._orders.get((event.when, event.name))
         if step is not None:
             self._strike(step)
 
+    def statement(self, when: When, text: str) -> None:
+        """Take note of a statement that the store sends, as far as it is part of what the engine does."""
+        at = self._engine
+        if at is None or at.when == "after" or threading.current_thread().name == "fastdur-leases":
+            return
+        if self.dead:
+            if text.startswith("ROLLBACK"):  # so ends what a dead process has begun
+                return
+            raise SimulatedCrash(self.dead)
+        self._pass(
+            Event(when, self._numbered(when, f"sql {statements.summary(text)} in {at.name}"), "Statement", at.run)
+        )
+
+    def line(self, code: CodeType, line: int) -> None:
+        """Take note of a line of the user's that is about to be executed; once between two boundaries of the engine."""
+        at = self._engine
+        if at is None or self.asleep or at.kind not in (CALLS if at.when == "before" else RETURNS):
+            return
+        if self.dead:
+            raise SimulatedCrash(self.dead)
+        if (code, line) not in self._lines:
+            self._lines.add((code, line))
+            self._pass(Event("before", self._numbered("before", lines.name_of(code, line)), "Line", at.run))
+
+    def _numbered(self, when: When, name: str) -> str:
+        """A name, with a number from the second time on."""
+        count = self._names[when, name] = self._names.get((when, name), 0) + 1
+        return name if count == 1 else f"{name} [{count}]"
+
     def _event(self, boundary: Boundary) -> Event:
         run = self._run(boundary.execution_id)
-        name = f"{run}{boundary.name}"
-        count = self._names[boundary.when, name] = self._names.get((boundary.when, name), 0) + 1
-        if count > 1:  # a second call for one run in one lifetime counts from one again
-            name = f"{name} [{count}]"
+        name = self._numbered(boundary.when, f"{run}{boundary.name}")  # a second call for one run counts from one again
         effect: Any = boundary.effect
         row = getattr(effect, "row", None) if boundary.when == "after" else None
         fact = None if row is None else row_fact(row)
@@ -163,8 +227,8 @@ class Watch:
 
     def see_to_what_is_armed(self) -> None:
         """Note what was sent since the last instant, and whether a fault that was armed there has struck."""
-        if self._armed is not None and self._armed.fault.file:
-            if not strikes.disarmed(self.store):
+        if self._armed is not None and (self._armed.fault.file or self._armed.fault is Fault.ABORT):
+            if not strikes.disarmed(self._armed.fault, self.store):
                 self.struck.append(self._armed)
             self._armed = None
         if self._wire is None:
@@ -179,6 +243,35 @@ class Watch:
             self.struck.append(armed)
         elif armed.fault is Fault.DROP:
             self._cut(armed, self._wire)
+
+    def _see_to_the_power(self) -> None:
+        """Nobody is told of what was done while the power went."""
+        if self._armed is not None and self._armed.fault is Fault.POWER:
+            assert self.cut is not None
+            self.cut = self.cut[0], len(self._disk.ops)
+            self._crash(self._armed)
+
+    @property
+    def _disk(self) -> Disk:
+        assert self.disk is not None, "a disk whose power may be cut"
+        return self.disk
+
+    def cut_off(self) -> bool:
+        """The power goes: now, or, before something that writes, while that is done."""
+        now = len(self._disk.ops)
+        self.cut = now, now
+        return False
+
+    def _crash(self, step: Step) -> NoReturn:
+        self.struck.append(step)
+        message = f"crashed on purpose {step.point.when} {step.point.name}"
+        if step.fault is Fault.POWER or self.events[-1].kind in INSIDE:
+            self.dead = message  # the driver does not hear of it where it would make an end
+        scope = current.get()
+        if scope:  # user code is at work, and goes through its `finally` as it dies
+            host: Any = scope.node.host
+            host.crash()
+        raise SimulatedCrash(message)
 
     def _cut(self, step: Step, wire: Wire) -> None:
         if wire.cut():
@@ -198,12 +291,13 @@ class Watch:
         if step.fault in strikes.STRIKES:
             self._strike_from_inside(step)
             return
-        self.struck.append(step)
         if step.fault is Fault.CRASH:
-            message = f"crashed on purpose {step.point.when} {step.point.name}"
-            raise SimulatedCrash(message)
+            self._crash(step)
+        self.struck.append(step)
         if step.fault is Fault.RAISE:
             self.injected = RuntimeError(f"raised on purpose {step.point.when} {step.point.name}")
+            if self.events[-1].kind == "Line":
+                raise self.injected
             raise Inject(self.injected)
         if self._announce is not None:
             self._announce(self)
@@ -213,7 +307,9 @@ class Watch:
     def _strike_from_inside(self, step: Step) -> None:
         if strikes.STRIKES[step.fault](self):
             self.struck.append(step)
-        elif step.fault.file:
+        elif step.fault is Fault.POWER and step.point.when == "after":
+            self._crash(step)
+        elif step.fault.file or step.fault in (Fault.ABORT, Fault.POWER):
             self._armed = step
 
     def _strike_the_wire(self, step: Step) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from tempfile import gettempdir
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -30,6 +32,7 @@ _OPTIONS = {
         "kinds of fault, comma separated: crash (if none is given), kill, raise, cancel, zombie, … (see the docs)",
     ),
     "at": ("GLOB", "only the boundaries that fit, such as 'after append *' or 'resume#1/*'"),
+    "boundaries": ("LIST", "beside those of the engine: sql, each statement of a store; lines, each line of a node"),
     "budget": ("N", "try at most N crash points; a sweep that is cut off does not pass"),
     "seed": ("N", "mix the order of the crash points, the same way for the same number"),
     "backends": (
@@ -38,18 +41,27 @@ _OPTIONS = {
     ),
     "postgres-dsn": ("DSN", "the Postgres server for tests; a database for each worker is made there, and dropped"),
     "postgres": ("MODE", "where there is no Postgres: auto (skip; in CI fail), require (fail), off (skip) (auto)"),
+    "fail-under": ("PERCENT", "fail where less than this of the instants, at which faults can strike, was struck"),
     "report": ("DIR", "write every history as JSON lines into DIR, and one page that shows them, index.html"),
+    "zoo": ("NAMES", "run the tests against broken engines, `all` or these, and list those that no test notices"),
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
 PATCH = "fastdur-regressions.patch"
 _CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
-_MARKER = "fastdur(faults, at, depth, budget, seed): what crash_sweep does in this test where its call does not say"
+_MARKER = "fastdur(faults, at, boundaries, depth, budget, seed): what crash_sweep does where its call does not say"
 _REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
 _LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
 
 # -- set-up -----------------------------------------------------------------------------------------------------------
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let others extend the sweeps."""
+    from pytest_fastdur import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,23 +80,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("fastdur_lint", _LINT, type="bool", default=False)
 
 
-def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause for each option
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _REPLAY_MARKER)
     _begin_report(config)
+    if "FASTDUR_LOOSE" in os.environ:
+        from pytest_fastdur.visit import let_loose
+
+        let_loose(config, os.environ["FASTDUR_LOOSE"])
     if config.getoption("fastdur_lint") or config.getini("fastdur_lint"):
         from pytest_fastdur.lint import register
 
         register(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
-    if not given:
-        return
-    from pytest_fastdur.faults import SweepError, faults_named, parse_token
+    if given:
+        _check_options(given)
+
+
+def _check_options(given: dict[str, str]) -> None:  # noqa: C901 - one clause for each option
+    from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
 
     try:
         if "faults" in given:
             faults_named(given["faults"])
+        if "boundaries" in given:
+            boundaries_named(given["boundaries"])
         if "replay" in given:
             parse_token(given["replay"])
     except SweepError as error:
@@ -94,10 +115,24 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: C901 - one clause 
             if value.strip() not in allowed:
                 message = f"--fastdur-{name} knows {', '.join(allowed)}, not {value.strip()!r}"
                 raise pytest.UsageError(message)
+    share = given.get("fail-under", "0")
+    if not share.replace(".", "", 1).isdecimal() or float(share) > 100:  # noqa: PLR2004 - per cent
+        message = f"--fastdur-fail-under takes a number from 0 to 100, not {share!r}"
+        raise pytest.UsageError(message)
     for name in ("budget", "seed"):
         if name in given and not given[name].isdecimal():
             message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
             raise pytest.UsageError(message)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Where the tests are to meet broken engines, that is all that is done."""
+    wanted = config.getoption("fastdur_zoo")
+    if wanted is None:
+        return None
+    from pytest_fastdur.visit import visit
+
+    return visit(wanted, config.invocation_params.args)
 
 
 def option(config: pytest.Config, name: str) -> str | None:
@@ -180,6 +215,18 @@ def fastdur_postgres(request: pytest.FixtureRequest) -> Iterator[PostgresStores]
 
 
 @pytest.fixture(scope="session")
+def fastdur_killable_postgres(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Return where histories are kept whose server may be killed: one that is started for them, once a session."""
+    from pytest_fastdur.backends import Schemas
+    from pytest_fastdur.databases import PostgresStores
+    from pytest_fastdur.shared_server import or_none
+
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    with or_none(request.config), PostgresStores.on_a_server_of_their_own(worker) as (stores, server):
+        yield Schemas(stores, server)
+
+
+@pytest.fixture(scope="session")
 def postgres_checkpointer_factory(fastdur_postgres: PostgresStores) -> Iterator[Callable[..., PostgresCheckpointer]]:
     """Return a function that makes an empty store in a schema of its own, for tests that need one for each example."""
     with fastdur_postgres.stores() as fresh:
@@ -203,8 +250,9 @@ def fastdur_backend(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def fastdur_place(fastdur_backend: str, request: pytest.FixtureRequest) -> Backend | None:
     """Return where crashed histories are kept, None for files of their own."""
-    if fastdur_backend == "sqlite":
-        return None
+    theirs: Backend | None = request.config.hook.pytest_fastdur_backend(name=fastdur_backend, request=request)
+    if theirs is not None or fastdur_backend == "sqlite":
+        return theirs
     from pytest_fastdur.backends import Memory, Schemas
 
     if fastdur_backend == "memory":
@@ -230,10 +278,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the Postgres server that was started for this session."""
-    from pytest_fastdur.shared_server import stop_server
+    """Stop the Postgres server that was started for this session, if one was: by this process or by a worker of it."""
+    if os.path.exists(server_note(os.getpid())):  # noqa: PTH110 - what stops a server is imported where there is one
+        from pytest_fastdur.shared_server import stop_server
 
-    stop_server(config)
+        stop_server(config)
+
+
+def server_note(leader: int) -> str:
+    """Where is written down which server the session of a process has."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return os.path.join(gettempdir(), f"fastdur-pg-{user}-{leader}")  # noqa: PTH118 - as above
 
 
 @pytest.fixture
@@ -261,7 +316,8 @@ def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_p
     """Return the sweep: `crash_sweep(build, input=…, answers=…, effects=…)` crashes a workflow at every boundary."""
     from pytest_fastdur.fixtures import CrashSweep
 
-    return CrashSweep(request.node, effects, fastdur_place)
+    killable = partial(request.getfixturevalue, "fastdur_killable_postgres")
+    return CrashSweep(request.node, effects, fastdur_place, killable)
 
 
 @pytest.fixture
@@ -299,52 +355,29 @@ def pytest_runtest_makereport(
     return report
 
 
+def _swept(config: pytest.Config) -> list[str]:
+    """What was swept in this run, as it came with the reports of tests, whichever process has run them."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = [report for known in reporter.stats.values() for report in known] if reporter is not None else []
+    return list({id(report): report.fastdur for report in reports if hasattr(report, "fastdur")}.values())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that covers less than is wanted."""
+    if option(session.config, "fail_under") is None or hasattr(session.config, "workerinput"):
+        return
+    from pytest_fastdur.report.section import covers_enough
+
+    if session.exitstatus == pytest.ExitCode.OK and not covers_enough(session.config, _swept(session.config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The crash matrix of every story that was swept, and the lines that replay what was found."""
-    texts: dict[int, str] = {
-        id(report): report.fastdur
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if hasattr(report, "fastdur")
-    }
-    if not texts:
-        return
-    if option(terminalreporter.config, "report") is not None:
-        from pytest_fastdur.report.page import write_page
-
-        terminalreporter.write_line(
-            f"fastdur: the histories are in {write_page(report_folder(terminalreporter.config))}"
-        )
-    from pytest_fastdur.report.data import SweepReport
-    from pytest_fastdur.report.terminal import summary_lines
-
-    if terminalreporter.config.getoption("fastdur_write_regressions"):
-        _write_regressions(terminalreporter)
-    tw: Any = getattr(terminalreporter, "_tw")  # noqa: B009 - the one way to its width and colours
-    terminalreporter.section("fastdur")
-    for text in texts.values():
-        for plain in json.loads(text):
-            lines = summary_lines(
-                SweepReport.of(plain), min(tw.fullwidth, 120), color=tw.hasmarkup, short=terminalreporter.verbosity < 0
-            )
-            for line in lines:
-                terminalreporter.write_line(line)
-
-
-def _write_regressions(terminalreporter: pytest.TerminalReporter) -> None:
-    """The findings of this run, as marks on the tests that have found them."""
-    from pytest_fastdur.report.regressions import patch_of
-
     config = terminalreporter.config
-    found = [
-        (report.location[0], report.location[1], finding["token"])
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if hasattr(report, "fastdur")
-        for sweep in json.loads(report.fastdur)
-        for finding in sweep["findings"]
-    ]
-    patch = patch_of(config.rootpath, found)
-    if patch:
-        (config.invocation_params.dir / PATCH).write_text(patch, encoding="utf-8")
-        terminalreporter.write_line(f"fastdur: {PATCH} marks the tests with what they found; git apply {PATCH}")
+    if not (swept := _swept(config)):
+        return
+    from pytest_fastdur.report.section import write_section
+
+    write_section(terminalreporter, swept, patch=bool(config.getoption("fastdur_write_regressions")))

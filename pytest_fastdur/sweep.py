@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_fastdur.applicable import in_the_story, on_the_store, possible
-from pytest_fastdur.closure import Closure
-from pytest_fastdur.control import ControlError, controlled, limits_of
+from pytest_fastdur.book import Book, change
+from pytest_fastdur.calibration import check_the_model
+from pytest_fastdur.closure import Closure, outside_of
+from pytest_fastdur.control import ControlError, controlled, limits_of, nodes_of
 from pytest_fastdur.evidence import Evidence
 from pytest_fastdur.faults import (
     Fault,
@@ -17,6 +19,8 @@ from pytest_fastdur.faults import (
     Point,
     Step,
     SweepError,
+    boundaries_named,
+    boundaries_of,
     check_digest,
     digest_of,
     faults_named,
@@ -24,13 +28,14 @@ from pytest_fastdur.faults import (
 )
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.history import Outcome, play, until_struck
-from pytest_fastdur.report.data import Finding, SweepReport, cell_key
+from pytest_fastdur.power import variants
+from pytest_fastdur.report.data import SweepReport
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
@@ -63,6 +68,8 @@ class Order:
     """Tokens that the test keeps: they are played first, and must fit."""
     found: tuple[str, ...] = ()
     """Tokens that were found last time: they are played first, where they still fit."""
+    boundaries: frozenset[str] = frozenset()
+    """The instants below and beside those of the engine: `sql`, `lines`."""
     known: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     """Lists of boundaries by their digest, to say what a token that no longer fits was recorded on."""
 
@@ -105,6 +112,7 @@ def explore(
     budget: int | None = None,
     seed: int | None = None,
     replay: str | None = None,
+    boundaries: str | Iterable[str] = (),
     backend: Backend | None = None,
 ) -> SweepReport:
     """Sweep a story and say what was found.
@@ -116,31 +124,41 @@ def explore(
     leaves that out, and `depth=2` faults each recovery at each of its boundaries, whatever the fault.
 
     `report.ok` is true only if everything that was ordered was tried and held; a budget that cuts it off is no pass.
+    `boundaries` are those of the engine, with `sql` also each statement of a store, with `lines` each line of a node.
     `backend` keeps the histories: SQLite files, if none is given.
 
     Raises `SweepError` for an order that makes no sense: an unknown fault, a pattern that fits no boundary (it lists
     those there are), a token that was recorded on another list of boundaries (`DivergenceError`).
     """
-    return carry_out(story, Order(faults_named(faults), at, depth, budget, seed, replay), backend)
+    order = Order(faults_named(faults), at, depth, budget, seed, replay, boundaries=boundaries_named(boundaries))
+    return carry_out(story, order, backend)
 
 
-def boundary_names(story: Story) -> list[str]:
+def boundary_names(story: Story, boundaries: str | Iterable[str] = ()) -> list[str]:
     """Every instant of the uninterrupted run, in order: `start/before append review`. Raises `ControlError`."""
-    with Worlds(story, None, (Fault.CRASH,)) as worlds:
+    with Worlds(story, None, (Fault.CRASH,), boundaries_named(boundaries)) as worlds:
         return controlled(story, worlds.fresh).boundaries
 
 
 def carry_out(
-    story: Story, order: Order, backend: Backend | None = None, recorded: Recorded | None = None
+    story: Story,
+    order: Order,
+    backend: Backend | None = None,
+    recorded: Recorded | None = None,
+    progress: Callable[[SweepReport], object] | None = None,
 ) -> SweepReport:
-    """Carry out an order; what is seen is kept in `recorded`."""
+    """Carry out an order; what is seen is kept in `recorded`, and `progress` hears of every history."""
     digest, plan = (None, None) if order.replay is None else parse_token(order.replay)
     faults = order.faults if plan is None else tuple(dict.fromkeys(step.fault for step in plan.steps))
     if Fault.KILL in faults:
         require_fork()
     report = SweepReport(story.name, [fault.value for fault in faults], store=_name_of(story, backend))
     faults = possible(faults, on_the_store(story, backend), report)
-    with Worlds(story, backend, faults) as worlds:
+    if Fault.POWER in faults:
+        check_the_model()
+    kept = [parse_token(token)[1] for token in (*order.kept, *order.found)]
+    inside = order.boundaries | boundaries_of([*kept, *([] if plan is None else [plan])])
+    with Worlds(story, backend, faults, inside) as worlds:
         try:
             control = controlled(story, worlds.fresh)
         except ControlError as error:
@@ -152,7 +170,8 @@ def carry_out(
         report.notes = list(limits_of(control))
         report.digest, report.boundaries = control.digest, control.boundaries
         report.rows = list(dict.fromkeys((point.lifetime, point.name) for point in control.points))
-        sweep = _Sweep(worlds, control, report, replace(order, faults=faults))
+        report.nodes, report.known_lines = nodes_of(control), sorted(control.lines)
+        sweep = _Sweep(worlds, control, report, replace(order, faults=faults), progress)
         if recorded is not None:
             recorded.end, sweep.recorded = control.end, recorded
         if plan is not None:
@@ -162,6 +181,7 @@ def carry_out(
         else:
             sweep.first(order.plans(control.boundaries))
             sweep.all()
+        sweep.end()
     return report
 
 
@@ -172,17 +192,26 @@ def _name_of(story: Story, backend: Backend | None) -> str:
 class _Sweep:
     """An order being carried out on one story."""
 
-    def __init__(self, worlds: Worlds, control: Control, report: SweepReport, order: Order) -> None:
+    def __init__(
+        self,
+        worlds: Worlds,
+        control: Control,
+        report: SweepReport,
+        order: Order,
+        progress: Callable[[SweepReport], object] | None = None,
+    ) -> None:
         self._worlds, self._control, self._report, self._order = worlds, control, report, order
+        self._progress = progress
+        self._book = Book(control, report)
         self.recorded: Recorded | None = None
-        self._good: list[str] = []
-        self._causes: dict[tuple[str, str], Finding] = {}
         crashes = Fault.CRASH in order.faults and order.depth is None and order.replay is None
         self._closure = Closure(control) if crashes else None
         self._left: dict[Point, DurableState] = {}
         """What a played crash at a point has left."""
         self._killed = Closure(control, ends_early=1)
         """The states that real kills have left: a fresh process carries each on once."""
+        self._left_by_power: set[object] = set()
+        """What power cuts have left and was carried on well."""
 
     def first(self, plans: Sequence[FaultPlan]) -> None:
         """Plans that were worth it before, whatever is ordered beside them."""
@@ -193,6 +222,10 @@ class _Sweep:
 
     def all(self) -> None:
         """Every point that is ordered, or as many as the budget allows."""
+        for fault in self._order.faults:
+            for point, event in self._control.events.items():
+                column = f"{fault.value} {point.when}"
+                self._report.possible[column] = self._report.possible.get(column, 0) + fault.strikes(event)
         plans = [FaultPlan((step,)) for step in self._steps()]
         if self._order.seed is not None:
             random.Random(self._order.seed).shuffle(plans)  # noqa: S311 - a choice that can be repeated
@@ -209,6 +242,11 @@ class _Sweep:
             if sample and self._order.at is None and not self._report.findings:
                 self._tie()
 
+    def end(self) -> None:
+        """What was reached, into the report."""
+        self._book.close()
+        self._report.possible = {column: number for column, number in self._report.possible.items() if number}
+
     def _tie(self) -> None:
         """Kill a real process once at each kind of boundary: it must leave what the played crash there has left."""
         for point in self._control.kinds.values():
@@ -218,8 +256,8 @@ class _Sweep:
                 self._report.sampled += 1
                 played, left = self._left.get(point), world.state
                 if played is not None and played.canonical != left.canonical:
-                    change = _change(played.lines, left.lines)
-                    what = f"a real kill leaves something else than the played crash: {'; '.join(change)}"
+                    changed = change(played.lines, left.lines)
+                    what = f"a real kill leaves something else than the played crash: {'; '.join(changed)}"
                     found = Violation(Verdict.DIED_OTHERWISE, what)
                     evidence = Evidence(plan, self._control.questions, self._control.end, complete=False, seen=(found,))
                     lived = world.lifetimes
@@ -247,11 +285,8 @@ class _Sweep:
         if pattern is not None:
             self._report.restricted = f"at {pattern}"
         for fault in sorted(self._order.faults, key=_KINDS.index):
-            control = self._control
-            struck = [
-                p for p in points if fault.strikes(p.when, sends=p in control.sending, writes=p in control.writing)
-            ]
-            yield from (Step(point, fault) for point in struck)
+            events = self._control.events
+            yield from (Step(point, fault) for point in points if fault.strikes(events[point]))
 
     def _recoveries(self, outcome: Outcome) -> None:
         """The same first fault, then another at each boundary of the recovery from it."""
@@ -270,11 +305,34 @@ class _Sweep:
         return self._report.points + more >= (_MOST if self._order.budget is None else self._order.budget)
 
     def _try(self, plan: FaultPlan) -> Outcome:
-        outcome = self._play(plan, self._closure_for(plan))
+        last = plan.steps[-1]
+        if last.fault is Fault.POWER and not last.variant:
+            outcome = self._cut_power(plan)
+        else:
+            outcome = self._play(plan, self._closure_for(plan))
         if plan.steps[0].fault is Fault.CRASH:
             self._left.setdefault(plan.steps[0].point, outcome.struck)
         self._report.points += 1
         return outcome
+
+    def _cut_power(self, plan: FaultPlan) -> Outcome:
+        """Carry on from whatever the power cut at the end of a plan may leave; once, where the same is found."""
+        with closing(self._worlds.fresh(plan)) as world:
+            until_struck(world, plan)
+            if world.cut is None:
+                return self._play(plan, None)
+            outside = outside_of(world, self._control)
+            found, number = variants(world, lambda _: outside)
+        self._report.images += number
+        new = [variant for key, variant in found.items() if key not in self._left_by_power]
+        last = plan.steps[-1]
+        outcomes = [
+            self._play(FaultPlan((*plan.steps[:-1], replace(last, variant=variant))), None)
+            for variant in new or list(found.values())[:1]
+        ]
+        if all(outcome.violation is None for outcome in outcomes):
+            self._left_by_power.update(found)
+        return max(outcomes, key=lambda outcome: outcome.violation is not None)
 
     def _closure_for(self, plan: FaultPlan) -> Closure | None:
         faults = {step.fault for step in plan.steps}
@@ -288,56 +346,16 @@ class _Sweep:
         world = self._worlds.fresh(plan)
         outcome = play(world, plan, self._control, closure)
         world.close()
+        for lifetime in outcome.lifetimes:
+            self._book.cover(lifetime.events)
         self._report.deepest = max(self._report.deepest, len(plan.steps))
         self._report.lifetimes += len(outcome.lifetimes)
         self._enter(outcome)
+        if self._progress is not None:
+            self._progress(self._report)
         return outcome
 
     def _enter(self, outcome: Outcome) -> None:
-        """Into the matrix, at the first fault: the worst that came of it; and among the findings."""
         if self.recorded is not None:
             self.recorded.histories.append((outcome.evidence, outcome.mark))
-        step = outcome.plan.steps[0]
-        key = cell_key(step.point.lifetime, step.point.name, f"{step.fault.value} {step.point.when}")
-        self._report.cells[key] = _worse(self._report.cells.get(key), outcome.mark)
-        if outcome.violation is None:
-            self._good = outcome.struck.lines
-            return
-        verdict = outcome.violation.verdict
-        place = str(outcome.plan)
-        if any(place in finding.points for finding in self._report.findings):
-            return  # it was played first
-        # One cause: the same was durable when the fault struck, or the same was seen in the end.
-        signs = ((verdict.code, outcome.struck.digest), (verdict.code, outcome.violation.what))
-        known = next((self._causes[sign] for sign in signs if sign in self._causes), None)
-        if known is not None:
-            known.points.append(place)
-            self._causes.update(dict.fromkeys(signs, known))
-            return
-        finding = Finding(
-            verdict.code,
-            verdict.name,
-            outcome.violation.what,
-            outcome.plan.token(self._control.digest),
-            [place],
-            [str(lifetime) for lifetime in outcome.lifetimes],
-            _change(self._good, outcome.struck.lines),
-            verdict.cause,
-            verdict.cure,
-        )
-        self._causes.update(dict.fromkeys(signs, finding))
-        self._report.findings.append(finding)
-        self._report.findings.sort(key=lambda each: each.code)
-
-
-def _worse(known: str | None, mark: str) -> str:
-    """Of two marks of one cell the one that counts: a code before `ask` before `alt` before `ok`, low codes first."""
-    rank = {"ok": "z", "alt": "y", "ask": "x"}
-    marks = [mark] if known is None else [known, mark]
-    return min(marks, key=lambda each: rank.get(each, each))
-
-
-def _change(before: Sequence[str], now: Sequence[str]) -> list[str]:
-    gone = [f"- {line}" for line in before if line not in now]
-    new = [f"+ {line}" for line in now if line not in before]
-    return gone + new
+        self._book.enter(outcome)

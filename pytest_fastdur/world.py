@@ -10,26 +10,31 @@ from fastdur._runs import list_unknown, resolve_unknown
 from fastdur.errors import NotHappened, StoreError
 from fastdur.records import Happened
 from pytest_fastdur import invariants
+from pytest_fastdur.backends import remove
 from pytest_fastdur.children import Life
 from pytest_fastdur.durable import DurableState
-from pytest_fastdur.faults import Fault
+from pytest_fastdur.extended import in_force
+from pytest_fastdur.faults import Fault, SweepError
 from pytest_fastdur.leaks import kind_of, left_locked
 from pytest_fastdur.lifetimes import Call, digest_of_values, live
 from pytest_fastdur.observers import Watch
 from pytest_fastdur.others import Others
+from pytest_fastdur.power import damage, lay_out
 from pytest_fastdur.verdicts import Verdict, Violation
 from pytest_fastdur.zombies import Zombie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Checkpoint, UnknownEffect
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.children import Children
+    from pytest_fastdur.disk import Image
     from pytest_fastdur.faults import Step
     from pytest_fastdur.lifetimes import Lifetime
     from pytest_fastdur.observers import Event
+    from pytest_fastdur.power import Power
     from pytest_fastdur.story import Story
 
 NOTHING = DurableState(None)
@@ -47,9 +52,20 @@ class World:
         children: Children | None = None,
         wired: bool = False,
         usual: frozenset[str] | None = None,
+        power: Power | None = None,
+        inside: frozenset[str] = frozenset(),
+        at: str | None = None,
     ) -> None:
+        """Begin a history in a fresh world; or go on with the one that is at the place `at`."""
         self.story = story
-        self.place = backend.fresh()
+        self.place = backend.fresh() if at is None else at
+        self._inside = inside
+        self._power = power
+        if power is not None:
+            remove(self.place)
+            power.listen(self.place)
+        self.cut: tuple[int, int] | None = None
+        """The operations of the disk between which the power was last cut."""
         self.lifetimes: list[Lifetime] = []
         self.violations: list[Violation] = []
         self.states: list[DurableState] = []
@@ -77,10 +93,12 @@ class World:
         self._settled: set[tuple[str, str]] = set()
         self.once: set[str] = set()
         """The keys of effects that are not to happen again while nobody knows whether they have."""
-        if story.before is not None:
+        if story.before is not None and at is None:
             story.before(self._store)
-        self._others = Others(DurableState.read(self._store, story.execution_id))
-        story.begin()
+        # Where a world is gone on with, other runs may be under way, and sources of forks as well.
+        self._others = Others(NOTHING if at is not None else DurableState.read(self._store, story.execution_id))
+        if at is None:
+            story.begin()
 
     @property
     def state(self) -> DurableState:
@@ -101,6 +119,9 @@ class World:
             return
         self._closed = True
         self._store.close()
+        if self._power is not None:
+            self._power.stop()
+            remove(self.place)
         if self._wire is not None:
             self._wire.__exit__(None, None, None)
         if not keep:
@@ -159,14 +180,18 @@ class World:
         zombie = Zombie(self, call) if any(step.fault is Fault.ZOMBIE for step in steps) else None
         if self._children is not None:
             lifetime = self._children.live(
-                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget)
+                Life(self._history, self.place, len(self.lifetimes), call, tuple(steps), self._budget, self._inside)
             )
         else:
             watch = Watch(self.story.execution_id, steps, self._budget, look=look, wire=self._wire)
-            watch.usual = self.usual or frozenset()
+            watch.inside, watch.usual = self._inside, self.usual or frozenset()
             watch.frozen = None if zombie is None else zombie.freeze
+            watch.server = self._backend.server
+            watch.disk = None if self._power is None else self._power.disk
             open_ = partial(self._open, self.place, later=lease_is_over)
             lifetime = live(self.story, open_, call, watch, faulty=any(step.fault.file for step in steps))
+            if watch.cut is not None and lifetime.how == "crashed":
+                self._lose_power(watch.cut, steps)
         if any(step.fault in (Fault.TICK_ON, Fault.TICK_BACK) for step in steps):
             self._clock = lifetime.clock
         if zombie is not None and zombie.frozen:
@@ -178,6 +203,35 @@ class World:
         self._compare_return(lifetime)
         self._look_for_leaks(lifetime)
         return lifetime
+
+    def _lose_power(self, cut: tuple[int, int], steps: Sequence[Step]) -> None:
+        """The file is what a power cut has left of it, if it is said what that is."""
+        assert self._power is not None
+        self.cut = cut
+        variant = next(step.variant for step in steps if step.fault is Fault.POWER)
+        if not variant:
+            return
+        image = self._power.image(cut, variant)
+        if image is None:
+            message = (
+                f"there is no image {variant!r} of the power cut at {steps[-1].point}; the file was written otherwise"
+            )
+            raise SweepError(message)
+        self._store.close()
+        self._power.stop()
+        lay_out(image, self.place)
+        damaged = damage(self.place)
+        if damaged is not None:
+            self._broken(Verdict.CORRUPT, f"the power cut has left a damaged file: {damaged}")
+        lay_out(image, self.place)  # as it was before anybody looked
+        self._power.listen(self.place)
+        self._store = self._backend.open(self.place)
+
+    def images(self) -> Iterator[tuple[str, Image]]:
+        """What the power cut may have left."""
+        assert self._power is not None
+        assert self.cut is not None
+        return self._power.images(self.cut)
 
     def _look_for_leaks(self, lifetime: Lifetime) -> None:
         """What a process leaves open: its threads and files while it lives, a transaction also when it has died."""
@@ -225,6 +279,14 @@ class World:
         events = (event for lifetime in self.lifetimes for event in lifetime.events if event.when == "after")
         return any(event.body == body for event in events)
 
+    def tick(self, seconds: float) -> None:
+        """The store's clock jumps, for every process from now on."""
+        self._clock += seconds
+
+    def open(self) -> Checkpointer:
+        """A store object as another process would open it."""
+        return self._open(self.place, later=False)
+
     def stored(self) -> DurableState:
         """What is stored at this moment, also while a lifetime is under way. Raises `StoreError`."""
         return DurableState.read(self._store, self.story.execution_id)
@@ -243,6 +305,7 @@ class World:
             state = self.state
         self.states.append(state)
         self.violations += invariants.check(state)
+        self.violations += [Violation(Verdict.CORRUPT, text) for text in in_force.wrong(state)]
         self.violations += self._others.check(state)
         self._recorded.append(frozenset() if state.run is None else state.run.recorded())
 
@@ -259,7 +322,7 @@ class World:
             if event.kind == "Invoke" and event.path is not None and event.name.startswith("node "):
                 if event.when == "before" and event.path in self._committed:
                     self._broken(Verdict.STEP_REPEATED, f"{event.path} was acknowledged and ran again")
-                self._entered[_address(event.path)] = event.path
+                self._entered[address_of(event.path)] = event.path
             if event.row is not None:
                 self._acknowledge(event.row, event)
         self._compare_history()
@@ -329,5 +392,6 @@ def _misplaced(told: Sequence[tuple[str, ...]], facts: Sequence[tuple[str, ...]]
     return next((row for row in told if row not in rest), None)
 
 
-def _address(path: str) -> str:
+def address_of(path: str) -> str:
+    """The address of a path: the same without visits."""
     return "/".join(part.rpartition("#")[0] for part in path.split("/"))

@@ -33,16 +33,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+class Ledger:
+    """What the server that writes to `file` knows, read from outside: each time only what has come since.
+
+    The server writes before it answers, so whoever has an answer finds it here, at a tenth of the price of asking.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = 0
+        self._attempts: list[Attempt] = []
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt since the last reset."""
+        with self._file.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            event = json.loads(line)
+            if "forget" in event:
+                self._attempts = [known for known in self._attempts if known["kind"] not in event["forget"]]
+            else:
+                self._attempts.append(event)
+        return list(self._attempts)
+
+
 def recorded(file: Path) -> list[Attempt]:
-    """What the server that writes to `file` knows, read from outside."""
-    attempts: list[Attempt] = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        event = json.loads(line)
-        if "forget" in event:
-            attempts = [attempt for attempt in attempts if attempt["kind"] not in event["forget"]]
-        else:
-            attempts.append(event)
-    return attempts
+    """What the server that writes to `file` knows."""
+    return Ledger(file).attempts()
 
 
 class Books:
@@ -181,6 +201,7 @@ class PaymentServer(Process):
     def connect(self) -> None:
         """Make a client."""
         self.client = Payments(self.url)
+        self.ledger = Ledger(self.file)
 
     def reset(self) -> None:
         """Make it forget every payment and every key."""
@@ -188,7 +209,7 @@ class PaymentServer(Process):
 
     def counts(self) -> Mapping[str, int]:
         """How many charges and refunds were made."""
-        made = Counter(attempt["kind"] for attempt in self.client.attempts() if attempt["outcome"] == "made")
+        made = Counter(attempt["kind"] for attempt in self.ledger.attempts() if attempt["outcome"] == "made")
         return {kind: made[kind] for kind in get_args(Kind)}
 
     def seen(self) -> list[str]:

@@ -150,6 +150,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self._cursor = self.cursor()
         return self._cursor
 
+    def users_cursor(self) -> OneStatement:
+        """Return a cursor for statements of the user's."""
+        return OneStatement(self)
+
     def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
         """Consume a generator of the driver."""
         return super().wait(self._counted(gen), *args, **options)
@@ -225,7 +229,7 @@ class Pool(psycopg_pool.ConnectionPool[Connection]):
         self._ready = [first]
         super().__init__(
             conninfo,
-            connection_class=type("Connection", (Connection,), {"ready": self._ready}),
+            connection_class=type("Connection", (type(first),), {"ready": self._ready}),
             kwargs=kwargs,
             min_size=smallest,
             max_size=largest,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from json import dumps
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastdur._pruned import Pruned
 from fastdur.checkpointers._patience import Patient
-from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._values import unplain
 from fastdur.checkpointers.protocol import age
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from fastdur.checkpointers._patience import Piece, Session
+    from fastdur.checkpointers._patience import Session
     from fastdur.checkpointers._sql import Sql
     from fastdur.records import Execution
 
@@ -24,7 +24,7 @@ _BATCH: Final = 100
 """How many runs, each with its child runs, are removed in one transaction."""
 
 _AT_ONCE: Final = 1000
-"""How many runs one statement names. A run that has more child runs goes in several; itself in the last of them."""
+"""How many runs, child runs included, a batch removes in one transaction; where it has more, each tree in its own."""
 
 _NEVER: Final = 1e12
 """Seconds that no run is old."""
@@ -47,8 +47,8 @@ class Retention(Patient):
     _sql: Sql
     clock_offset: float
 
-    def _give_back(self) -> None:
-        """Return the space of what was removed, where the database does not see to that itself."""
+    def _give_back(self, *, fold: bool) -> None:
+        """Return the space of what was removed, where the database does not see to that itself; at once with `fold`."""
 
     def delete_execution(self, seen: Sequence[Execution]) -> bool:
         """Remove everything of these runs, all of them or none."""
@@ -58,7 +58,7 @@ class Retention(Patient):
                 self._write(partial(self._fence, (head.run, head.epoch, head.token)))
         gone = self._removed([(head.run, head.epoch, head.seq) for head in seen])
         if gone:
-            self._give_back()
+            self._give_back(fold=False)
         return gone
 
     def _fence(self, claim: tuple[int, int, str], session: Session) -> None:
@@ -82,7 +82,8 @@ class Retention(Patient):
 
     def _batch(self, ages: tuple[float, float], after: int, limit: int, *, dry_run: bool) -> Pruned:
         cutoffs = [self.clock_offset - each for each in ages]
-        values = (after, *cutoffs, limit, *cutoffs)
+        old = (self.clock_offset, *cutoffs)
+        values = (after, *old, limit, *old)
         found = [_Old(*row) for row in self._read(lambda session: session.rows(self._sql.trees, values))]
         trees = [list(runs) for _, runs in groupby(found, key=lambda each: each.root)]
         gone = [runs for runs in trees if all(each.old for each in runs)]
@@ -103,26 +104,19 @@ class Retention(Patient):
         else:
             gone = [runs for runs, place in zip(trees, places, strict=True) if self._removed(place)]
         if gone:
-            self._give_back()
+            self._give_back(fold=True)
         return gone
 
     def _removed(self, places: Sequence[tuple[int, int, int]]) -> bool:
-        """Remove the runs at these places (run, epoch, seq), the first of them last. True where they are gone."""
-        parts = [places[start : start + _AT_ONCE] for start in range(0, len(places), _AT_ONCE)]
-        return all(self._removed_at_once(part) for part in reversed(parts))
-
-    def _removed_at_once(self, places: Sequence[tuple[int, int, int]]) -> bool:
-        runs = [run for run, _, _ in places]
-        texts = self._sql.remove(len(runs))
-        keys = [(run << RUN_SHIFT, (run + 1 << RUN_SHIFT) - 1) for run in runs]
-        pieces: list[tuple[str, list[Any]]] = [
-            (texts["heads"], [*runs, len(runs), *runs, *chain.from_iterable(places)]),
-            (texts["starts"], runs),
-            (texts["rows"], [*chain.from_iterable(keys)]),
-            (texts["pending_interrupts"], runs),
-            (texts["idempotency_cache"], runs),
+        """Remove the runs at these places (run, epoch, seq), all of them or none. True where they are gone."""
+        sql, runs, which = self._sql, len(places), dumps(places)
+        pieces = [
+            (sql.remove, (which, runs, which, which, self.clock_offset)),
+            (sql.remove_starts, (which,)),
+            (sql.remove_rows, (which,)),
+            (sql.remove_questions, (which,)),
+            (sql.remove_effects, (which,)),
         ]
-        return self._write(partial(self._gone, pieces, texts["left"], runs))
-
-    def _gone(self, pieces: Sequence[Piece], left: str, runs: Sequence[int], session: Session) -> bool:
-        return session.move(pieces, len(runs)) or not session.rows(left, runs)
+        return self._write(
+            lambda session: session.move(pieces, runs) or not session.rows(sql.left, (which,)),
+        )

@@ -14,7 +14,7 @@ from json.encoder import encode_basestring_ascii
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from fastdur._codec import diff, dumps, loads, patch
+from fastdur._codec import diff, dumps, loads, patch, patch_in_place
 from fastdur._frozen import class_of
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._values import plain, plain_or_none, unplain, unplain_or_none
@@ -32,7 +32,6 @@ _KNOWN_TREES: Final = 8
 _SEQ: Final = (1 << RUN_SHIFT) - 1
 _ELEMENTS: Final = -1
 _REORDERED: Final = -2
-_SPLICE: Final = 2  # how many numbers stand before the items of a splice
 _MARKS: Final = 2  # of a list or dict in a text: its brackets
 _KEY_MARKS: Final = 2  # of a key in a text: a colon, a comma
 
@@ -187,53 +186,45 @@ def replay(execution_id: str, rows: Sequence[Stored], newest: int) -> list[tuple
     tree: Any = None
     size = spent = 0
     skipped = len(rows) - newest
+    known = _at_once([stored[9] for stored in rows[: max(skipped, 0)]])
     for number, stored in enumerate(rows):
-        key, nonce, base, body, form = stored[0], stored[1], stored[7], stored[9], stored[13]
-        run, seq = key >> RUN_SHIFT, key & _SEQ
-        checkpoint_id = f"{run}-{seq}-{nonce}"
+        base, body, form = stored[7], stored[9], stored[13]
+        seq = stored[0] & _SEQ
         if form > FORMAT:
             message = (
-                f"Row {checkpoint_id} of run {execution_id!r} has format {form}; this fastdur reads up to {FORMAT}. "
+                f"Row {_id_of(stored)} of run {execution_id!r} has format {form}; this fastdur reads up to {FORMAT}. "
                 "Upgrade fastdur to go on with this run."
             )
             raise StoreTooNew(message)
         try:
-            change: Any = loads(body)
+            change: Any = known[number] if number < len(known) else loads(body)
             if base == seq:
                 tree, spent = change, 0
             else:
                 spent += len(body) - (stored[8] - size)
-                tree = _changed(tree, change, in_place=number <= skipped)
+                if change is not None:
+                    tree = (patch_in_place if number <= skipped else patch)(tree, change)
             size = stored[8]
             if number >= skipped:
-                row = _checkpoint(execution_id, seq, checkpoint_id, tree, stored)
+                row = _checkpoint(execution_id, seq, _id_of(stored), tree, stored)
                 found.append((row, Tail(seq, base, size, spent, tree)))
         except _UNREADABLE as error:
-            message = f"Row {checkpoint_id} of run {execution_id!r} is damaged ({error!r}); restore it from a backup."
+            message = f"Row {_id_of(stored)} of run {execution_id!r} is damaged ({error!r}); restore it from a backup."
             raise StoreCorrupt(message) from error
     return found
 
 
-def _changed(tree: Any, change: Any, *, in_place: bool) -> Any:
-    """Return the tree after a delta; with `in_place` the old one, which nobody else has seen, may be used up.
+def _id_of(stored: Stored) -> str:
+    return f"{stored[0] >> RUN_SHIFT}-{stored[0] & _SEQ}-{stored[1]}"
 
-    Only growing lists gain by that, and what leads to them; the rest is left to `patch`.
-    """
-    if change is None:
-        return tree
-    kind = cast("object", type(change))
-    if not in_place or kind is not dict:
-        return patch(tree, change)
-    for key, part in change.items():
-        old = tree.get(key)
-        kind = cast("object", type(part))
-        if kind is dict:
-            tree[key] = _changed(old, part, in_place=True)
-        elif kind is list and len(part) > _SPLICE and part[0] == len(old) and part[1] == 0:
-            old.extend(part[_SPLICE:])
-        else:
-            tree = patch(tree, {key: part})
-    return tree
+
+def _at_once(bodies: list[str]) -> list[Any]:
+    """What these texts say, read as one; nothing where one of them is damaged, which is told when it is read alone."""
+    try:
+        found: Any = loads(f"[{','.join(bodies)}]")
+    except _UNREADABLE:
+        return []
+    return found if len(found) == len(bodies) else []
 
 
 def _checkpoint(execution_id: str, seq: int, checkpoint_id: str, tree: Frozen, stored: Stored) -> Checkpoint:

@@ -4,7 +4,9 @@ Texts use `?` for a parameter and these names: `{t}` before a table, `{same}` fo
 NULLs, `{now}` for the store's clock (seconds since 1970, one parameter: what to add), `{serial}` and `{key}` for two
 kinds of primary key, `{values}` for the values of an insert that belongs to a move, `{guard}` after the condition of
 an update or delete that belongs to one, `{moved}` for the heads that the move has written, `{hold}` after a query of a
-head that must not move until the statement around it is done, `{lock}` after one of heads that it will remove.
+head that must not move until the statement around it is done, `{lock}` after one of heads that it will remove,
+`{places}` for the runs, epochs and seqs of a JSON list of such triples, which is one parameter, `{among}` and `{end}`
+around a query of a few keys to look up.
 
 A *move* is one compare-and-set of a head and the statements that hold only if it took effect. A dialect runs them one
 by one in a transaction, or folds them into one statement.
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from fastdur.records import Status
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """The schema version that this version writes."""
 
 RUN_SHIFT: Final = 32
@@ -58,6 +60,8 @@ class Dialect:
     moved: str = "executions"
     hold: str = ""
     lock: str = ""
+    places: str = ""
+    among: tuple[str, str] = ("IN (", ")")
 
     def fit(self, text: str, columns: int = 0, lines: int = 1) -> str:
         """Return `text` in this dialect; `columns` counts the parameters of each of the `lines` of `{values}`."""
@@ -73,6 +77,9 @@ class Dialect:
             moved=self.moved,
             hold=self.hold,
             lock=self.lock,
+            among=self.among[0],
+            end=self.among[1],
+            places=f"({self.places.replace('?', self.mark)})",
         )
 
 
@@ -109,15 +116,24 @@ _TABLES: Final = {
         "ALTER TABLE {t}starts ADD COLUMN recorded BIGINT NOT NULL DEFAULT 0",
         "CREATE INDEX executions_by_parent ON {t}executions (parent_id) WHERE parent_id IS NOT NULL",
     ),
+    3: (
+        "ALTER TABLE {t}executions ADD COLUMN parent_run BIGINT",
+        # A run comes after the one that it comes from: an older one of that name is another.
+        """UPDATE {t}executions AS e SET parent_run = (SELECT p.run FROM {t}executions AS p
+            WHERE p.execution_id = e.parent_id AND p.run < e.run) WHERE parent_id IS NOT NULL""",
+        "DROP INDEX {t}executions_by_parent",
+        "CREATE INDEX executions_by_parent_run ON {t}executions (parent_run) WHERE parent_run IS NOT NULL",
+    ),
 }
 """What leads from one schema version to the next, by the version it leads to."""
 
 _START: Final = """INSERT INTO {t}executions (execution_id, runner, kind, status, seq, epoch, token, start_token, owner,
-    lease_until, attempts, parent_id, parent_address, parent_checkpoint_id, created_at, updated_at)
+    lease_until, attempts, parent_id, parent_address, parent_checkpoint_id, created_at, updated_at, parent_run)
     """
-_ANEW: Final = "VALUES (?, ?, ?, 'running', ?, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now})"
-_BELOW: Final = """SELECT ?, ?, ?, 'running', ?, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now}
-    FROM {t}executions WHERE execution_id = ? AND token = ?{hold}"""
+_AS: Final = "?, ?, ?, 'running', ?, 1, ?, ?, ?, {now}, 0, ?, ?, ?, {now}, {now}, "
+_ANEW: Final = "VALUES (" + _AS + "(SELECT run FROM {t}executions WHERE execution_id = ?))"
+_BELOW: Final = "SELECT " + _AS + "run FROM {t}executions WHERE execution_id = ? AND token = ?{hold}"
+_BESIDE: Final = "SELECT " + _AS + "run FROM {t}executions WHERE run = ?{hold}"
 _UNLESS_THERE: Final = " ON CONFLICT (execution_id) DO NOTHING"
 _START_TEXTS: Final = """INSERT INTO {t}starts (run, graph, input, recorded)
     SELECT run, ?, ?, ? FROM {moved} WHERE execution_id = ?"""
@@ -207,45 +223,78 @@ _EFFECTS: Final = (
     + ", c.epoch FROM {t}executions AS e JOIN {t}idempotency_cache AS c ON c.run = e.run WHERE e.execution_id = ?"
 )
 
-_INHERIT: Final = (
-    "INSERT INTO {t}idempotency_cache (run, "
+# What a branch inherits of the records of child runs stands in its own, under the place of each child run: what its id
+# has after that of the run above, `//` and the key. The child run that is started at that place takes it from there.
+_BELOW_IT: Final = """e.parent_run = p.run AND e.parent_address IS NOT NULL
+    AND substr(e.execution_id, 1, length(p.execution_id) + 1) = p.execution_id || '/'"""
+_RECORDS: Final = (
+    "INSERT INTO {{t}}idempotency_cache (run, "
     + _EFFECT_COLUMNS
-    + ", epoch) SELECT m.run, "
-    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", "))
-    + """, 1 FROM {moved} AS m JOIN {t}idempotency_cache AS c ON c.run = ?
-    WHERE m.execution_id = ? AND c.status IN ('done', 'unstorable', 'failed') ORDER BY c.id"""
+    + ", epoch) {tree} SELECT m.run, {key}, "
+    + ", ".join("c." + name for name in _EFFECT_COLUMNS.split(", ")[1:])
+    + """, 1 FROM {{moved}} AS m JOIN {whose} ON m.execution_id = ? JOIN {{t}}idempotency_cache AS c ON c.run = s.run
+    WHERE c.status IN ('done', 'unstorable', 'failed'){which} ORDER BY {order} ON CONFLICT (run, key) DO NOTHING"""
+)
+_INHERIT: Final = _RECORDS.format(
+    tree="""WITH RECURSIVE tree (run, place) AS (SELECT e.run, '' FROM {t}executions AS e WHERE e.run = ?
+    UNION ALL SELECT e.run, t.place || substr(e.execution_id, length(p.execution_id) + 1) FROM tree AS t
+    JOIN {t}executions AS p ON p.run = t.run JOIN {t}executions AS e ON """
+    + _BELOW_IT
+    + ")",
+    key="CASE WHEN s.place = '' OR substr(c.key, 1, 1) = '/' THEN s.place ELSE s.place || '//' END || c.key",
+    whose="tree AS s",
+    which="",
+    order="s.place, c.id",
+)
+_INHERIT_HERE: Final = _RECORDS.format(
+    tree="",
+    key="CASE WHEN substr(c.key, ?, 2) = '//' THEN substr(c.key, ?) ELSE substr(c.key, ?) END",
+    whose="{t}executions AS s",
+    which=" AND s.execution_id = ? AND substr(c.key, 1, ?) = ?",
+    order="c.id",
 )
 
 # A run goes with the child runs that its nodes have started: a run that is started anew under its id would meet them.
 # The statuses stand where no index of theirs is of use, so that each batch is read on along the key.
-_OLD: Final = """e.token IS NULL AND e.updated_at <= CASE WHEN e.status IN ('completed', 'cancelled') THEN {now}
+_LEFT_ALONE: Final = "(e.token IS NULL OR e.lease_until <= {now})"
+_OLD: Final = (
+    _LEFT_ALONE
+    + """ AND e.updated_at <= CASE WHEN e.status IN ('completed', 'cancelled') THEN {now}
     WHEN e.status = 'failed' THEN {now} ELSE -1 END"""
+)
 _TREES: Final = (
     """WITH RECURSIVE roots AS (
-    SELECT e.run, e.execution_id, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """
+    SELECT e.run, e.runner, e.epoch, e.seq FROM {t}executions AS e WHERE e.run > ? AND """
     + _OLD
     + """ AND (e.parent_address IS NULL
-    OR NOT EXISTS (SELECT 1 FROM {t}executions AS p WHERE p.execution_id = e.parent_id)) ORDER BY e.run LIMIT ?),
-    trees (root, run, execution_id, runner, epoch, seq, old) AS (
-    SELECT run, run, execution_id, runner, epoch, seq, 1 FROM roots
-    UNION ALL SELECT t.root, e.run, e.execution_id, e.runner, e.epoch, e.seq, CASE WHEN """
+    OR NOT EXISTS (SELECT 1 FROM {t}executions AS p WHERE p.run = e.parent_run)) ORDER BY e.run LIMIT ?),
+    trees (root, run, runner, epoch, seq, old) AS (
+    SELECT run, run, runner, epoch, seq, 1 FROM roots
+    UNION ALL SELECT t.root, e.run, e.runner, e.epoch, e.seq, CASE WHEN """
     + _OLD
     + """ THEN 1 ELSE 0 END FROM trees AS t
-    JOIN {t}executions AS e ON e.parent_id = t.execution_id AND e.parent_address IS NOT NULL)
+    JOIN {t}executions AS e ON e.parent_run = t.run AND e.parent_address IS NOT NULL)
     SELECT root, run, runner, epoch, seq, old FROM trees ORDER BY root, run"""
 )
-_REMOVE: Final = """DELETE FROM {{t}}executions WHERE run IN ({runs}) AND ? = (SELECT count(*) FROM (
-    SELECT 1 FROM {{t}}executions WHERE run IN ({runs}) AND (run, epoch, seq) IN (VALUES {places}) AND token IS NULL
-    ORDER BY run{{lock}}) AS held)"""
-_REMOVE_FROM: Final = "DELETE FROM {{t}}{table} WHERE run IN ({runs}){{guard}}"
-_REMOVE_ROWS: Final = """DELETE FROM {{t}}checkpoints WHERE id IN (SELECT c.id FROM (VALUES {places}) AS r
-    JOIN {{t}}checkpoints AS c ON c.id BETWEEN r.column1 AND r.column2){{guard}}"""
-_LEFT: Final = "SELECT run FROM {{t}}executions WHERE run IN ({runs})"
+_REMOVE: Final = (
+    """DELETE FROM {t}executions WHERE run {among}SELECT run FROM {places} AS p{end} AND ? = (SELECT count(*) FROM (
+    SELECT 1 FROM {t}executions AS e WHERE run {among}SELECT run FROM {places} AS p{end}
+    AND (run, epoch, seq) IN (SELECT run, epoch, seq FROM {places} AS p) AND """
+    + _LEFT_ALONE
+    + " ORDER BY run{lock}) AS held)"
+)
+_REMOVE_FROM: Final = "DELETE FROM {{t}}{table} WHERE run {{among}}SELECT run FROM {{places}} AS p{{end}}{{guard}}"
+_REMOVE_ROWS: Final = """DELETE FROM {t}checkpoints WHERE id {among}SELECT c.id FROM {places} AS p
+    JOIN {t}checkpoints AS c ON c.id BETWEEN p.run * 4294967296 AND p.run * 4294967296 + 4294967295{end}{guard}"""
+_LEFT: Final = "SELECT run FROM {t}executions WHERE run {among}SELECT run FROM {places} AS p{end}"
 
 _HEAD: Final = """SELECT e.execution_id, e.run, e.runner, e.kind, e.status, e.seq, e.epoch, e.token, e.owner,
     e.token IS NOT NULL AND e.lease_until > {now}, s.graph, s.input, e.attempts, e.parent_id, e.parent_address,
-    e.parent_checkpoint_id, e.created_at, e.updated_at, s.recorded
+    e.parent_checkpoint_id, e.created_at, e.updated_at, s.recorded, e.parent_run
     FROM {t}executions AS e JOIN {t}starts AS s ON s.run = e.run"""
+
+
+_OF_PARENT: Final = "e.parent_run = (SELECT p.run FROM {t}executions AS p WHERE p.execution_id = ?)"
 
 
 class Sql:
@@ -258,8 +307,16 @@ class Sql:
         self.version = fit("SELECT version FROM {t}schema_version")
         self.start = fit(_START + _ANEW + _UNLESS_THERE)
         self.start_below = fit(_START + _BELOW + _UNLESS_THERE)
+        self.start_beside = fit(_START + _BESIDE + _UNLESS_THERE)
         self.origin = fit(_ORIGIN)
         self.inherit = fit(_INHERIT)
+        self.inherit_here = fit(_INHERIT_HERE)
+        self.remove = fit(_REMOVE)
+        self.remove_rows = fit(_REMOVE_ROWS)
+        self.remove_starts, self.remove_questions, self.remove_effects = (
+            fit(_REMOVE_FROM.format(table=table)) for table in ("starts", "pending_interrupts", "idempotency_cache")
+        )
+        self.left = fit(_LEFT)
         self.trees = fit(_TREES)
         self.start_texts = fit(_START_TEXTS)
         self.started = fit(_STARTED)
@@ -285,7 +342,6 @@ class Sql:
         self.head = fit(_HEAD + " WHERE e.execution_id = ?")
         self._moves: dict[tuple[Hold, bool, bool, bool], str] = {}
         self._asks: dict[int, str] = {}
-        self._removals: dict[int, dict[str, str]] = {}
 
     def upgrade(self, version: int) -> Iterator[str]:
         """What leads from `version` (0: nothing is there) to the schema of this fastdur, to be run as one."""
@@ -324,24 +380,6 @@ class Sql:
         runs have them decides on the way to find them, and a plan that is kept for any of them would fit none.
         """
         asked = [f"e.status IN ({', '.join(map(repr, statuses))})"] * bool(statuses)
-        asked += ["e.runner = ?"] * runner + ["e.parent_id = ?"] * parent
+        asked += ["e.runner = ?"] * runner + [_OF_PARENT] * parent
         where = " WHERE " + " AND ".join(asked) if asked else ""
         return self._fit(_HEAD + where + " ORDER BY e.run DESC" + " LIMIT ?" * limited)
-
-    def remove(self, runs: int) -> dict[str, str]:
-        """What removes that many runs, as one move, and by `left` tells which of them are still there.
-
-        Parameters: of `heads` the runs, their number, the runs, then run, epoch and seq of each; of `rows` the first
-        and the last key of each; of the others the runs.
-        """
-        known = self._removals.get(runs)
-        if known is None:
-            marks = ", ".join("?" * runs)
-            pairs, places = (", ".join(["(" + ", ".join("?" * width) + ")"] * runs) for width in (2, 3))
-            texts = {"heads": _REMOVE, "rows": _REMOVE_ROWS, "left": _LEFT}
-            known = {part: text.format(runs=marks, places=places) for part, text in texts.items()}
-            known["rows"] = _REMOVE_ROWS.format(places=pairs)
-            for table in ("starts", "pending_interrupts", "idempotency_cache"):
-                known[table] = _REMOVE_FROM.format(table=table, runs=marks)
-            known = self._removals[runs] = {part: self._fit(text) for part, text in known.items()}
-        return known

@@ -8,13 +8,16 @@ from fastdur._codec import dumps
 from fastdur.checkpointers._patience import Patient
 from fastdur.checkpointers._rows import Tail, body_after, row_values
 from fastdur.checkpointers._values import indexed, plain, plain_or_none
-from fastdur.errors import RunExists, StaleRun
+from fastdur.errors import RunExists, RunNotFound, StaleRun
 from fastdur.records import Claim
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastdur.checkpointers._patience import Piece, Session
     from fastdur.checkpointers._sql import Sql
     from fastdur.checkpointers.protocol import Start
+    from fastdur.errors import FastdurError
 
 
 class Starting(Patient):
@@ -38,8 +41,8 @@ class Starting(Patient):
             body, tail = body_after(tail, start.origin.frames, "running", self.small)
             _, *values = row_values(0, start.origin.checkpoint_id, start.origin, body, tail)
             beside.append((sql.origin, [*values, execution_id]))
-        if start.effects_of is not None:
-            beside.append((sql.inherit, (start.effects_of, execution_id)))
+        if start.recorded:
+            beside += self._inherited(start, execution_id)
         texts = (dumps(start.graph), dumps(start.input), int(start.recorded), execution_id)
         pieces = [self._head(start, tail.seq), (sql.start_texts, texts), *beside]
 
@@ -50,16 +53,36 @@ class Starting(Patient):
                     return Claim(start.execution_id, run, 1, start.token, tail.seq, tail)
                 message = f"Run {start.execution_id!r} has been started before; resume it or choose another id."
                 raise RunExists(message)
-            message = (
-                f"Run {start.execution_id!r} was not started: the run {start.parent_id!r}, a node of which it is for, "
-                "was taken over, cancelled or deleted."
-            )
-            raise StaleRun(message)
+            raise self._not_started(start)
 
         return self._write(work)
 
+    def _inherited(self, start: Start, execution_id: str) -> Iterator[Piece]:
+        """The finished records that a run begins with which answers effects from records only."""
+        if start.parent_run is not None:
+            yield self._sql.inherit, (start.parent_run, execution_id)
+        above = plain(start.parent_id or "")
+        if start.parent_token is not None and execution_id.startswith(f"{above}/"):
+            place = f"{execution_id[len(above) :]}/"
+            after = len(place)
+            yield self._sql.inherit_here, (after, after + 2, after, execution_id, above, after, place)
+
+    def _not_started(self, start: Start) -> FastdurError:
+        """Why nothing has been started, and the id is not taken."""
+        if start.parent_run is not None:
+            message = (
+                f"Run {start.parent_id!r} in {self.location} was deleted or pruned while it was being forked; "
+                "nothing was started."
+            )
+            return RunNotFound(message)
+        message = (
+            f"Run {start.execution_id!r} was not started: the run {start.parent_id!r}, a node of which it is for, "
+            "was taken over, cancelled or deleted."
+        )
+        return StaleRun(message)
+
     def _head(self, start: Start, seq: int) -> Piece:
-        now = self.clock_offset
+        now, parent = self.clock_offset, plain_or_none(start.parent_id)
         values: list[object] = [
             indexed(start.execution_id, "The execution_id"),
             indexed(start.runner, "The name of the runner"),
@@ -69,12 +92,14 @@ class Starting(Patient):
             start.token,
             plain(start.owner),
             now + self._lease,
-            plain_or_none(start.parent_id),
+            parent,
             plain_or_none(start.parent_address),
             plain_or_none(start.parent_checkpoint_id),
             now,
             now,
         ]
-        if start.parent_token is None:
-            return self._sql.start, values
-        return self._sql.start_below, [*values, plain_or_none(start.parent_id), start.parent_token]
+        if start.parent_run is not None:
+            return self._sql.start_beside, [*values, start.parent_run]
+        if start.parent_token is not None:
+            return self._sql.start_below, [*values, parent, start.parent_token]
+        return self._sql.start, [*values, parent]

@@ -104,7 +104,7 @@ def effect(stored: Stored) -> EffectRecord:
 def execution(stored: Stored) -> Execution:
     """Return the head of these columns."""
     execution_id, run, runner, kind, status, seq, epoch, token, owner, live, graph, start_input, *rest = stored
-    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated, recorded = rest
+    attempts, parent_id, parent_address, parent_checkpoint_id, created, updated, recorded, parent_run = rest
     return Execution(
         unplain(execution_id),
         run,
@@ -125,4 +125,5 @@ def execution(stored: Stored) -> Execution:
         created,
         updated,
         bool(recorded),
+        parent_run,
     )

@@ -21,7 +21,6 @@ from fastdur.checkpointers._postgres_server import (
     DriverError,
     Forbidden,
     NoConnection,
-    OneStatement,
     Pool,
     parsed,
     settings,
@@ -88,7 +87,7 @@ class _Session:
 
     def cursor(self) -> TransactionCursor:
         connection = self._connection
-        return TransactionCursor(OneStatement(connection), DriverError, connection.faulty, connection.spoilt)
+        return TransactionCursor(connection.users_cursor(), DriverError, connection.faulty, connection.spoilt)
 
     def apart(self, work: Callable[[Session], T], idle: float) -> T:
         """Do `work` in one transaction; the server ends it where it hears nothing for `idle` seconds."""
@@ -145,6 +144,8 @@ class PostgresCheckpointer(Store):
     to use from any number of threads and processes, and across `fork`.
     """
 
+    driver: type[Connection] = Connection
+    """What connections are made of; a test puts one here that tells what is sent."""
     small = 64  # the log of the server grows by what is written, not by pages
 
     def __init__(
@@ -266,7 +267,7 @@ class PostgresCheckpointer(Store):
     def _first(self) -> Connection:
         """Make a connection and look at what it leads to."""
         with ExitStack() as failed:
-            connection = Connection.connect(self._conninfo, **self._settings)
+            connection = self.driver.connect(self._conninfo, **self._settings)
             failed.callback(connection.close)
             connection.patience = self.busy_bound
             self._prepare(connection)

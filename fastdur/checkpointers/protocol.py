@@ -43,10 +43,10 @@ class Start:
     """Where given, the run starts only while its parent is held under this token."""
     origin: Checkpoint | None = None
     """The first row of a fork. Its `checkpoint_id` is the random part alone: the store puts `<run>-1-` before it."""
+    parent_run: int | None = None
+    """Of a fork the key (`Execution.run`) of the run that it comes from: it starts only while that is there."""
     recorded: bool = False
-    """Whether the run answers effects from records only."""
-    effects_of: int | None = None
-    """The key (`Execution.run`) of the run whose finished effect records the new one begins with."""
+    """Whether the run answers effects from records only. It begins with the finished ones of where it comes from."""
 
 
 def age(seconds: timedelta) -> float:
@@ -85,8 +85,17 @@ class Checkpointer(Protocol):
     def start_execution(self, start: Start) -> Claim:
         """Write the head of a new run, status running, claimed; of a fork its first row and its effect records too.
 
-        From `effects_of` it takes what is `done`, `unstorable` or `failed`, in order, under the epoch 1. Raises
-        `RunExists` where the id is taken, `StaleRun` where `parent_token` no longer holds the parent.
+        `Execution.parent_run` is the key of the run that has the id `parent_id` now, None where there is none.
+
+        A fork that is `recorded` takes over what is `done`, `unstorable` or `failed` in its source, in order, under the
+        epoch 1, and after that the same of the runs that nodes have started below the source, however deep, where each
+        id begins with that of the run above and `/`. Such a record gets the key `place//key`: the place, from the
+        source down, is what the ids have after that of the run above. A child run that starts as `recorded` with
+        `parent_token` takes what its parent has of its place, likewise: under `key` where the place is its own, else
+        under what comes after that. A key that is there stays as it is.
+
+        Raises `RunExists` where the id is taken, `StaleRun` where `parent_token` no longer holds the parent,
+        `RunNotFound` where `parent_run` is gone.
         """
         ...
 
@@ -219,7 +228,11 @@ class Checkpointer(Protocol):
         unfinished: bool = False,
         limit: int | None = None,
     ) -> list[Execution]:
-        """The heads of runs, newest first; of those that `parent` has started or that were forked from it, if given."""
+        """The heads of runs, newest first.
+
+        With `parent` those that the run of this id has started or that were forked from it: that very run, by
+        `Execution.parent_run`, and not one that had the id before.
+        """
         ...
 
     def delete_execution(self, seen: Sequence[Execution]) -> bool:
@@ -242,9 +255,10 @@ class Checkpointer(Protocol):
     ) -> Pruned:
         """Remove completed and cancelled runs that ended at least `older_than` ago; give the space back.
 
-        Failed runs, which can still be resumed, only with an age of their own, `failed`. A run goes together with its
-        child runs in one transaction, on condition that no head of them has moved, or stays: where one of them is not
-        ended or not old enough. A child run never goes before its parent. Forks stand alone. Ages are judged by the
+        One whose claim still stands stays, for a call of its own is at work, until its lease has run out. Failed runs,
+        which can still be resumed, go only with an age of their own, `failed`. A run goes together with its child runs
+        in one transaction, however many, on condition that no head of them has moved, or stays: where one of them is
+        not ended or not old enough. A child run never goes before its parent. Forks stand alone. Ages are judged by the
         database's clock. With `dry_run` nothing is removed, only counted. `limit` looks at that many runs, beginning
         after the run key `after`, and the answer says where to go on.
         """

@@ -46,13 +46,16 @@ _SQL: Final = Sql(
         now="((julianday('now') - 2440587.5) * 86400.0 + ?)",
         serial="INTEGER PRIMARY KEY AUTOINCREMENT",
         key="INTEGER PRIMARY KEY",
+        places="SELECT json_extract(value, '$[0]') AS run, json_extract(value, '$[1]') AS epoch, "
+        "json_extract(value, '$[2]') AS seq FROM json_each(?)",
     )
 )
 
-# A step writes two pages, whatever their size, so small ones. The log is folded back after 500 pages: by then its file
-# has reached its full length and a commit no longer changes it, and one sync in a hundred is the folding's.
-_PAGE_SIZE: Final = 2048
-_FOLD_AFTER: Final = 500
+# A step writes two pages, whatever their size, and two or three more, that by which the file can be shortened among
+# them, where a page comes anew: so small ones. The log is folded back after 1,000: by then its file has its full length
+# and a commit does not change it, and one sync in two hundred is the folding's.
+_PAGE_SIZE: Final = 1024
+_FOLD_AFTER: Final = 1000
 
 
 class _Connection:
@@ -256,13 +259,12 @@ class SQLiteCheckpointer(Store):
 
     # -- space -------------------------------------------------------------------------------------------------------
 
-    def _give_back(self) -> None:
-        """Shorten the file by the pages that nothing is in, a few at a time, so that nobody waits for long.
-
-        A file that was made without this ability keeps them for what comes next.
-        """
+    def _give_back(self, *, fold: bool) -> None:
+        """Shorten the file by its empty pages, some at a time; one that was made without this ability keeps them."""
         while self._write(shorten):
-            pass
+            fold = True
+        if fold and not self._memory:  # until then the file is as long as it was
+            self._read(lambda session: session.rows("PRAGMA wal_checkpoint(PASSIVE)", ()))
 
     # -- connections -------------------------------------------------------------------------------------------------
 

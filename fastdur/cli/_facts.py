@@ -107,18 +107,12 @@ class Facts:
 def source_of(store: Checkpointer, head: Execution) -> Execution | None:
     """The run that a fork or a child run came from; None where it is gone, even if another has its id now."""
     found = None if head.parent_id is None else store.get_execution(head.parent_id)
-    return found if found is not None and _is_from(head, found) else None
+    return found if found is not None and found.run == head.parent_run else None
 
 
 def branches_of(store: Checkpointer, head: Execution) -> list[Execution]:
     """The forks and child runs of a run, in the order of their start."""
-    found = store.list_executions(parent=head.execution_id)
-    return [each for each in reversed(found) if _is_from(each, head)]
-
-
-def _is_from(branch: Execution, head: Execution) -> bool:
-    row = branch.parent_checkpoint_id
-    return row is None or row.startswith(f"{head.run}-")
+    return [*reversed(store.list_executions(parent=head.execution_id))]
 
 
 def asked(question: Question) -> dict[str, Frozen]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fastdur.errors import RunExists, StaleRun
+from fastdur.errors import RunExists, RunNotFound, StaleRun
 from pytest_fastdur.conformance._bench import Bench
 from pytest_fastdur.conformance._clause import Group, clause
 from pytest_fastdur.conformance._made import effect, ending, everything, head, row, shown, start
@@ -39,7 +39,7 @@ def _branch(store: Checkpointer, claim: Claim, **fields: Any) -> Claim:
         "token": "branch",
         "parent_id": claim.execution_id,
         "origin": _first(claim),
-        "effects_of": claim.run,
+        "parent_run": claim.run,
         "recorded": True,
         **fields,
     }
@@ -75,7 +75,7 @@ class Branching(Group):
 
     @clause("claims", "rows", "effects")
     def test_branch_03_a_branch_begins_with_finished_records(self, bench: Bench) -> None:
-        """From `effects_of` it takes what is done, failed or unstorable, in order, at epoch 1; the source is the same."""
+        """One that is `recorded` takes what is done, failed or unstorable, in order, at epoch 1; the source is the same."""
         source = _source(bench.store)
         before = everything(bench.store)
         _branch(bench.store, source)
@@ -90,11 +90,14 @@ class Branching(Group):
 
     @clause("claims", "rows", "effects")
     def test_branch_04_a_branch_begins_with_no_record_unless_it_is_told_to(self, bench: Bench) -> None:
-        """Without `effects_of` it has no record; `recorded` is read back, and False where it was not said."""
+        """One that is not `recorded` has no record; `recorded` is read back, and False where it was not said."""
         source = _source(bench.store)
-        _branch(bench.store, source, effects_of=None)
+        _branch(bench.store, source, recorded=False)
         assert bench.store.list_idempotent("f") == []
-        assert (head(bench.store, "f").recorded, head(bench.store).recorded) == (True, False)
+        assert (head(bench.store, "f").recorded, head(bench.store).recorded) == (False, False)
+        bench.store.delete_execution([head(bench.store, "f")])
+        _branch(bench.store, source, token="second")
+        assert head(bench.store, "f").recorded
 
     @clause("claims", "rows", "effects")
     def test_branch_05_a_branch_under_an_id_that_is_taken_writes_nothing(self, bench: Bench) -> None:
@@ -124,7 +127,7 @@ class Branching(Group):
     @clause("claims", "rows", "runs")
     def test_branch_07_a_parent_chooses(self, bench: Bench) -> None:
         """With a parent only runs that name it are listed, newest first; what else is asked holds as well."""
-        for name, parent in (("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "A")):
+        for name, parent in (("a", None), ("A", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", "A")):
             start(bench.store, name, parent_id=parent, runner="x" if name == "b" else "y")
         found = {
             asked: "".join(each.execution_id for each in bench.store.list_executions(parent=asked)) for asked in "abA%"
@@ -132,3 +135,59 @@ class Branching(Group):
         assert found == {"a": "cb", "b": "d", "A": "e", "%": ""}
         assert [each.execution_id for each in bench.store.list_executions(parent="a", runner="x")] == ["b"]
         assert [each.execution_id for each in bench.store.list_executions(parent="a", limit=1)] == ["c"]
+
+    @clause("claims", "rows", "runs", "retention")
+    def test_branch_08_a_branch_begins_while_its_source_is_there(self, bench: Bench) -> None:
+        """With `parent_run` a start is `RunNotFound`, and writes nothing, where that run is gone or its id another's."""
+        claim = start(bench.store)
+        assert bench.store.delete_execution([head(bench.store)])
+        with pytest.raises(RunNotFound):
+            _branch(bench.store, claim)
+        again = start(bench.store, token="again")
+        with pytest.raises(RunNotFound):
+            _branch(bench.store, claim)
+        assert bench.store.get_execution("f") is None
+        _branch(bench.store, again)
+        assert head(bench.store, "f").parent_run == again.run
+
+    @clause("claims", "rows", "runs", "retention")
+    def test_branch_09_a_new_run_has_none_of_what_came_from_another_of_its_id(self, bench: Bench) -> None:
+        """A fork or child run of a deleted run keeps its `parent_run`, and is not listed as one of its id's next run."""
+        claim = start(bench.store)
+        _branch(bench.store, claim)
+        start(bench.store, "child", parent_id="r", parent_address="n#1")
+        assert [each.execution_id for each in bench.store.list_executions(parent="r")] == ["child", "f"]
+        assert bench.store.delete_execution([head(bench.store)])
+        assert bench.store.list_executions(parent="r") == []
+        again = start(bench.store, token="again")
+        assert bench.store.list_executions(parent="r") == []
+        assert {head(bench.store, name).parent_run for name in ("f", "child")} == {claim.run}
+        start(bench.store, "late", parent_id="r", parent_address="n#1")
+        assert [each.execution_id for each in bench.store.list_executions(parent="r")] == ["late"]
+        assert (head(bench.store, "late").parent_run, head(bench.store).parent_run) == (again.run, None)
+
+    @clause("claims", "rows", "effects")
+    def test_branch_10_a_branch_has_the_records_of_child_runs_and_hands_them_on(self, bench: Bench) -> None:
+        """What child runs have finished stands under their places, and goes to those that start there as `recorded`."""
+        source = _source(bench.store)
+        above = "r"
+        for place, key in (("n#1/c", "k"), ("m#2/d", "l")):
+            below = start(bench.store, f"{above}/{place}", parent_id=above, parent_address=place.partition("/")[0])
+            above = below.execution_id
+            for number, status in enumerate(("done", None)):
+                bench.store.begin_idempotent(below, effect(f"{key}{number}"))
+                if status is not None:
+                    bench.store.put_idempotent(below, effect(f"{key}{number}", status=status, result=[key]))
+        start(bench.store, "elsewhere", parent_id="r", parent_address="n#1")
+        branch = _branch(bench.store, source)
+        keys = [each.key for each in bench.store.list_idempotent("f")]
+        assert keys[:3] == ["b", "a", "c"]
+        assert sorted(keys[3:]) == ["/n#1/c//k0", "/n#1/c/m#2/d//l0"]
+        for place, wanted in (("/n#1/c", ["/m#2/d//l0", "k0"]), ("/n#1/c/m#2/d", ["l0"]), ("/n#1/c (2)", [])):
+            name = f"f{place}"
+            of = "f/n#1/c" if wanted == ["l0"] else "f"
+            token = branch.token if of == "f" else "child"
+            start(bench.store, name, "child", parent_id=of, parent_address="x", parent_token=token, recorded=True)
+            assert sorted(each.key for each in bench.store.list_idempotent(name)) == wanted
+        start(bench.store, "f/n#1/live", parent_id="f", parent_address="x", parent_token=branch.token)
+        assert bench.store.list_idempotent("f/n#1/live") == []

@@ -191,6 +191,18 @@ class Leaving(Group):
         bench.store.release(claim)
         assert bench.store.prune(_NOW, _NOW).total == 1
 
+    @clause("claims", "rows", "runs", "clock", "retention")
+    def test_prune_09_a_claim_that_nobody_renews_keeps_nothing(self, bench: Bench) -> None:
+        """A run that has ended under a claim that stands goes once its lease has run out, and not while it is renewed."""
+        claim = start(bench.store)
+        bench.store.put(claim, row(claim), "completed", keep=True)
+        self.move_clock(bench.store, 3700)
+        bench.store.renew([claim])
+        assert bench.store.prune(_NOW).total == 0
+        self.move_clock(bench.store, 7400)
+        assert bench.store.prune(_NOW).total == 1
+        assert everything(bench.store) == _NOTHING
+
     @clause("claims", "rows", "runs", "retention")
     def test_prune_04_a_dry_run_counts(self, bench: Bench) -> None:
         """`dry_run` says how many of which runner would go, and removes nothing."""

@@ -11,6 +11,7 @@ from pytest_fastdur.conformance._effects import Effects
 from pytest_fastdur.conformance._faults import Faults
 from pytest_fastdur.conformance._fencing import Fencing
 from pytest_fastdur.conformance._leaving import Leaving
+from pytest_fastdur.conformance._linear import Linear
 from pytest_fastdur.conformance._listing import Listing
 from pytest_fastdur.conformance._racing import Racing
 from pytest_fastdur.conformance._runs import Runs
@@ -21,6 +22,7 @@ from pytest_fastdur.conformance._values import Values
 class StoreSuite(
     Crashing,
     Racing,
+    Linear,
     Faults,
     Values,
     Runs,

@@ -46,7 +46,12 @@ def _fork(store: Checkpointer, name: str) -> Prepared:
     store.begin_idempotent(source, effect())
     store.put_idempotent(source, effect(status="done", result={"paid": 1}))
     first = replace(row(replace(source, execution_id=name, seq=0), step_type="fork_origin"), checkpoint_id="0f")
-    fields: dict[str, Any] = {"parent_id": "source", "origin": first, "recorded": True, "effects_of": source.run}
+    fields: dict[str, Any] = {
+        "parent_id": f"{name} source",
+        "origin": first,
+        "recorded": True,
+        "parent_run": source.run,
+    }
     return lambda store: _claimed(start(store, name, **fields))
 
 
@@ -140,9 +145,11 @@ WRITES: Final[Mapping[str, Callable[[Checkpointer, str], Prepared]]] = {
 
 
 def told(store: Checkpointer, execution_id: str) -> object:
-    """All that is stored of a run, but for what differs from one run to another: its id, its key, its times."""
+    """All that is stored of a run, but for what differs from one run to another: ids, keys, times."""
     found: Any = store.get_execution(execution_id)
     same: dict[str, Any] = {"execution_id": "", "run": 0, "created_at": 0.0, "updated_at": 0.0}
+    if found is not None and found.parent_id is not None:
+        same |= {"parent_id": "source", "parent_run": None if found.parent_run is None else 0}
     return (
         found and replace(found, **same),
         [(each.seq, each.node_id, each.step_type, dumps(each.frames.tree())) for each in store.list(execution_id)],

@@ -61,6 +61,8 @@ class SweepReport:
     """How many histories that were kept, or found last time, were played first."""
     sampled: int = 0
     """How many real kills were compared with the crashes that were played."""
+    images: int = 0
+    """How many images of a file, such as a power cut may leave, were looked at."""
     deepest: int = 0
     """The most faults in one history."""
     closed: bool = True
@@ -73,6 +75,16 @@ class SweepReport:
     """What left points out: a pattern, a replay token."""
     inapplicable: list[str] = field(default_factory=list[str])
     """The faults that were ordered and do not exist on this store."""
+    possible: dict[str, int] = field(default_factory=dict[str, int])
+    """At how many instants of the uninterrupted run a fault can strike, by `<fault> <before|after>`."""
+    nodes: list[str] = field(default_factory=list[str])
+    """The nodes of the runner, `refund/review`, those of runners inside of it too."""
+    reached: list[str] = field(default_factory=list[str])
+    """Those that were entered, in any lifetime."""
+    known_lines: list[str] = field(default_factory=list[str])
+    """The lines of the nodes, where they are boundaries."""
+    lines: list[str] = field(default_factory=list[str])
+    """Those that were executed, in any lifetime, killed ones included."""
     store: str = "sqlite"
     """Where the histories were kept."""
     nodeid: str | None = None

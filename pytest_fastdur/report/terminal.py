@@ -55,6 +55,8 @@ def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) 
         return
     if report.states:
         yield from _wrapped(closure_line(report), width, "  ")
+    if report.images:
+        yield f"  power cuts: {report.images:,} images of the file, such as they may leave, were opened and looked at"
     if report.replayed:
         yield f"  {report.replayed} known histories were played first"
     for note in report.notes:

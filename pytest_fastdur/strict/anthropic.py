@@ -39,7 +39,7 @@ class Anthropic:
 
     name = "anthropic"
     prefix = ""
-    paths = ("/v1/messages",)
+    paths: tuple[str, ...] = ("/v1/messages",)
 
     def admit(self, path: str, headers: Mapping[str, str], body: Any) -> int:
         """How often the model has spoken in this request. Raises `RefusedError`."""

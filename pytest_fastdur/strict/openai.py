@@ -65,7 +65,7 @@ class OpenAI:
 
     name = "openai"
     prefix = "/v1"
-    paths = ("/v1/chat/completions", "/v1/responses")
+    paths: tuple[str, ...] = ("/v1/chat/completions", "/v1/responses")
 
     def admit(self, path: str, headers: Mapping[str, str], body: Any) -> int:
         """How often the model has spoken in this request. Raises `RefusedError`."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from signal import SIGKILL
 
 import pytest
@@ -107,13 +108,14 @@ class Play:
         return getattr(_story, self.story)(self.world, store)
 
     @contextmanager
-    def held(self, story, mark, run=RUN):
+    def held(self, story, mark, run=RUN, given=None):
         """A run owned by this process, standing inside a node; `play` calls come from other processes."""
         self.story = story
         world = World(self.folder, self.flavour)
         with self.store() as store:
-            chain = getattr(_story, story)(world, store)
-            with Held(world, mark, lambda: attempt(chain, "execute", self.flavour, {}, run)).standing() as held:
+            chain = getattr(import_module(self.module), story)(world, store)
+            begin = ("execute", self.flavour, given or {}, run)
+            with Held(world, mark, lambda: attempt(chain, *begin)).standing() as held:
                 yield held
 
     def read(self, name, *args, **keywords):

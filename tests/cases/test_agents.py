@@ -10,6 +10,7 @@ from fastdur import Resume
 from fastdur.boundaries import observe
 from tests.cases import _agents
 from tests.cases._opened import on_files
+from tests.cases.conftest import RUN
 from tests.cases.test_growth import bytes_stored
 
 YES = Resume(approved=True, metadata={"by": "ada"})
@@ -107,6 +108,42 @@ def test_three_questions_three_levels_down_are_answered_by_three_processes(agent
     assert (asked.status, asked.final_state["said"]) == ("completed", "all done")
     assert agents.world.count("first") == agents.world.count("last") == 1
     assert agents.world.count("model") == 4
+
+
+# -- from outside --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("S53")
+@pytest.mark.case("S60")
+def test_a_waiting_agent_is_read_forked_cancelled_reopened_and_answered_by_any_process(agents):
+    """Wrong: a call that knows chains alone, an answer that is lost, or a branch that starts past the gate."""
+    agents.start("approving_agent", GIVEN)
+    assert agents("result", RUN).status == "paused"
+    assert agents("fork", RUN, new_execution_id="f").status == "paused"
+    agents("cancel", RUN)
+    assert (agents.pending(), len(agents.pending("f"))) == ([], 1)
+    assert (agents("result", RUN).status, agents.resume(YES).error) == ("cancelled", "RunCancelled")
+    assert agents.resume(reopen=True).status == "paused"
+    for run in (RUN, "f"):
+        agents("decide", run, YES)
+        assert (agents.pending(run), agents.world.count("charge")) == ([], int(run == "f"))
+        assert agents.resume(run=run).status == "completed"
+        assert agents("result", run).output == "done"
+        assert agents("cancel", run).error == "AlreadyResumed"
+    assert agents.world.count("charge") == agents.world.count("paid 5") == 2
+
+
+@pytest.mark.case("S54")
+def test_an_agent_that_is_being_worked_on_is_cancelled_from_another_process_and_can_be_reopened(agents):
+    """Wrong: its owner goes on, or what it had done is done again."""
+    with agents.held("charging_agent", "paid 5", given=GIVEN) as held:
+        assert agents("result", RUN).status == "running"
+        assert agents("cancel", RUN).error is None
+        after = agents.dump()
+    assert held.came.error == "RunCancelled"
+    assert agents.dump() == after
+    done = agents.resume(reopen=True)
+    assert (done.output, done.tool_calls[0]["status"]) == ("done", "ok")
 
 
 # -- growth --------------------------------------------------------------------------------------------------------------

@@ -250,6 +250,25 @@ def test_a_branch_from_a_route_that_is_open_decides_it_and_one_from_a_route_that
     assert play.world.count("route") == 1
 
 
+@pytest.mark.case("S57")
+@pytest.mark.parametrize("state", [completed, paused, crashed_before_its_first_row])
+def test_a_run_that_has_the_id_of_a_deleted_one_has_none_of_its_branches(play, state):
+    """Wrong: lineage by name, so that a branch seems to come from a run that began after it."""
+    state(play)
+    story = play.story
+    forked(play)
+    before = of_run(play.dump(), "f")
+    play("delete_execution", RUN, story="package", takeover=True)
+    assert play.read("list_executions", parent=RUN) == []
+    play.start(story)
+    assert play.read("list_executions", parent=RUN) == []
+    assert (play.head("f").parent_id, play.head("f").parent_run == play.head().run) == (RUN, False)
+    forked(play, to="g")
+    assert [each.execution_id for each in play.read("list_executions", parent=RUN)] == ["g"]
+    assert play.head("g").parent_run == play.head().run
+    assert of_run(play.dump(), "f") == before
+
+
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
 from freezegun import freeze_time
 
-from fastdur import Chain, Resume, SQLiteCheckpointer, prune
+from fastdur import Chain, Resume, SQLiteCheckpointer, StaleRun, carry, idempotent, prune
+from fastdur.records import Claim
 from tests.cases._opened import on_files
+from tests.cases._world import WAIT
 from tests.cases.conftest import RUN
 from tests.cases.test_forks import of_run
 
@@ -123,6 +126,41 @@ def test_a_delete_that_dies_leaves_all_or_nothing_and_the_next_one_ends_it(play,
     if die != "after delete":
         assert package(play, "delete_execution", RUN).error is None
     assert play.read("list_executions") == []
+
+
+def test_a_run_that_ended_while_a_call_of_it_went_on_goes_once_nobody_renews_its_lease(store):
+    """Wrong: the token of a killed process keeps it for ever; or it goes while its owner lives."""
+    entered, gate, late = threading.Event(), threading.Event(), []
+
+    @idempotent(name="slow")
+    def slow():
+        entered.set()
+        gate.wait(WAIT)
+
+    def outlives():
+        try:
+            slow()
+        except StaleRun as error:
+            late.append(error)
+
+    def node(_state):
+        threads.append(threading.Thread(target=carry(outlives)))
+        threads[0].start()
+        entered.wait(WAIT)
+
+    threads = []
+    Chain("c", store).add_node("a", node).execute({}, RUN)
+    head = store.get_execution(RUN)
+    assert (head.status, head.owned) == ("completed", True)
+    assert prune(NOW, store).total == 0
+    store.clock_offset = 1_000
+    store.renew([Claim(RUN, head.run, head.epoch, head.token, head.seq)])
+    assert prune(NOW, store).total == 0
+    store.clock_offset = 2_000
+    assert prune(NOW, store).total == 1
+    gate.set()
+    threads[0].join(WAIT)
+    assert (len(late), store.list_executions(), store.list_idempotent(RUN)) == (1, [], [])
 
 
 # -- cancel ------------------------------------------------------------------------------------------------------------

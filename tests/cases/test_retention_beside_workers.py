@@ -70,7 +70,8 @@ def seeded(store, *, ended, waiting):
         name = f"old-{number}"
         begin = Start(name, "work", "chain", first.graph, {"n": number}, f"t{number}", "nobody")
         origin = replace(row, execution_id=name, checkpoint_id="0")
-        claim = store.start_execution(replace(begin, origin=origin, effects_of=first.run))
+        beside = {"parent_id": "old-0", "parent_run": first.run, "recorded": True}
+        claim = store.start_execution(replace(begin, origin=origin, **beside))
         end = replace(row, execution_id=claim.execution_id, seq=2, checkpoint_id=f"{claim.run}-2-1")
         store.put(claim, replace(end, step_type="run_end"), "completed")
     for number in range(waiting):

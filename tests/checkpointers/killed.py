@@ -1,6 +1,7 @@
-"""A process that runs a transactional effect and kills itself at one of its statements: `BACKEND WHERE NUMBER WHEN`.
+"""A process that kills itself at one of the statements of what it does: `BACKEND WHERE NUMBER WHEN WHAT`.
 
-Without a fault it prints how many statements there are, from the first of the transaction to its commit.
+It books with a transactional effect, or prunes, or deletes the run `p`. Without a fault it prints how many statements
+there are: from the first of the effect's transaction to its commit, or of everything that is written.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from datetime import timedelta
 
-from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, transaction
+from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, delete_execution, prune, transaction
 from fastdur.checkpointers import postgres, sqlite
 from tests.unit.books import Books
 
-BACKEND, PLACE, NUMBER, WHEN = sys.argv[1], sys.argv[2:4], int(sys.argv[4]), sys.argv[5]
+BACKEND, PLACE, NUMBER, WHEN, WHAT = sys.argv[1], sys.argv[2:4], int(sys.argv[4]), sys.argv[5], sys.argv[6]
 
 
 class Counted:
@@ -73,11 +75,22 @@ def main():
     else:
         counting(postgres.Connection, "wait")
         store = PostgresCheckpointer(*PLACE)
-    within(type(store), "_alone_once")
+    within(type(store), "_alone_once" if WHAT == "book" else "_write_once")
+    DEEDS[WHAT](store)
+    sys.stdout.write(str(Counted.seen))
+
+
+def book_once(store):
     books = Books(store, made=True)
     book = books.booking(after=lambda: books.insert(transaction(), -5))
     Chain("c", store).add_node("a", lambda state: {"count": book(5)}).execute({}, "r")
-    sys.stdout.write(str(Counted.seen))
+
+
+DEEDS = {
+    "book": book_once,
+    "prune": lambda store: prune(timedelta(0), store),
+    "delete": lambda store: delete_execution("p", store),
+}
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def faulty(commit: int, *, after: bool, every: bool = False, **error: Any) -> ty
     class Faulty(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             nonlocal counting
-            if sql.startswith(("UPDATE executions", "INSERT INTO executions")):
+            if sql.startswith(("UPDATE executions SET", "INSERT INTO executions")):
                 counting = True
             if sql != "COMMIT" or not counting:
                 return super().execute(sql, *values)

@@ -14,6 +14,7 @@ import pytest
 from fastdur import Chain, Resume, SQLiteCheckpointer, delete_execution, interrupt
 from fastdur.checkpointers import _retention
 from fastdur.checkpointers._postgres_sql import ddl, grants
+from fastdur.checkpointers._sql import SCHEMA
 from fastdur.checkpointers.postgres import PostgresCheckpointer
 from fastdur.errors import StaleRun, StoreUnavailable
 from tests.checkpointers.stores import corrupt, effect, head, paused, question, row, start, tables
@@ -51,16 +52,17 @@ def test_a_batch_in_which_one_run_has_moved_goes_without_that_one(store):
     assert len(store.list("b")) == len(store.list_idempotent("b")) == 1
 
 
-def test_a_run_with_more_child_runs_than_one_statement_names_goes_last(store, monkeypatch):
-    monkeypatch.setattr(_retention, "_AT_ONCE", 2)
-    ended(store, "p")
-    for number in range(5):
-        ended(store, f"c{number}", parent_id="p", parent_address="n#1")
+def test_a_batch_of_more_runs_than_go_at_once_goes_tree_by_tree(store, monkeypatch):
+    monkeypatch.setattr(_retention, "_AT_ONCE", 4)
+    for name in "pq":
+        ended(store, name)
+        for number in range(5):
+            ended(store, f"{name}{number}", parent_id=name, parent_address="n#1")
     seen = []
-    removed = store._removed_at_once
-    store._removed_at_once = lambda places: seen.append(len(places)) or removed(places)
-    assert store.prune(NOW).total == 6
-    assert seen == [2, 2, 2]
+    removed = store._removed
+    store._removed = lambda places: seen.append(len(places)) or removed(places)
+    assert store.prune(NOW).total == 12
+    assert seen == [6, 6]
     assert names(store) == []
 
 
@@ -107,6 +109,23 @@ def test_a_file_gets_shorter_a_few_pages_at_a_time(path, after, monkeypatch):
     assert pages < 40
 
 
+def test_space_is_given_back_in_few_commits(path):
+    """Wrong: a commit, and so a sync, for each page; others at work wait for all of them."""
+    with closing(SQLiteCheckpointer(path, "normal")) as store:
+        for number in range(300):
+            claim = start(store, f"r{number}")
+            store.put(claim, row(claim, "x" * 5000), "completed")
+        commits = []
+        driver = store._kept.writer.driver
+        (before,) = driver.execute("PRAGMA page_count").fetchone()
+        driver.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        assert store.prune(NOW).total == 300
+        driver.set_trace_callback(None)
+        (pages,) = driver.execute("PRAGMA page_count").fetchone()
+    assert pages < 40
+    assert len(commits) <= 3 * 2 + (before - pages) / 400 + 1
+
+
 def before_branches(path):
     """Make a file what an earlier version has left: no branches, and no map of its pages."""
     with closing(SQLiteCheckpointer(path)) as store:
@@ -114,7 +133,8 @@ def before_branches(path):
         for name in ("waits", "goes"):
             chain.execute({"n": "x" * 20_000}, name)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP INDEX executions_by_parent")
+        connection.execute("DROP INDEX executions_by_parent_run")
+        connection.execute("ALTER TABLE executions DROP COLUMN parent_run")
         connection.execute("ALTER TABLE starts DROP COLUMN recorded")
         connection.execute("UPDATE schema_version SET version = 1")
         connection.commit()
@@ -144,7 +164,7 @@ def test_a_run_from_an_older_file_can_be_deleted_and_stays_deleted_and_the_other
         assert asking(store).resume("waits", Resume(approved=True)).status == "completed"
         assert store.prune(NOW).total == 1
         assert names(store) == ["f"]
-    assert tables(path)["schema_version"] == [(2,)]
+    assert tables(path)["schema_version"] == [(SCHEMA,)]
 
 
 def older(dsn, schema):
@@ -153,7 +173,8 @@ def older(dsn, schema):
         for name in ("waits", "goes"):
             paused(store, name)
     with psycopg.connect(dsn) as connection:
-        connection.execute(f"DROP INDEX {schema}.executions_by_parent")
+        connection.execute(f"DROP INDEX {schema}.executions_by_parent_run")
+        connection.execute(f"ALTER TABLE {schema}.executions DROP COLUMN parent_run")
         connection.execute(f"ALTER TABLE {schema}.starts DROP COLUMN recorded")
         connection.execute(f"UPDATE {schema}.schema_version SET version = 1")
 
@@ -195,7 +216,7 @@ def test_a_user_who_may_not_upgrade_is_told_what_leads_on_and_it_does(dsn, admin
     theirs = psycopg.conninfo.make_conninfo(dsn, user=role)
     with closing(PostgresCheckpointer(theirs, nothing)) as store:
         with pytest.raises(
-            StoreUnavailable, match=r"has schema 1 of 2, .*`fastdur schema --postgres --upgrade-from 1`"
+            StoreUnavailable, match=r"has schema 1 of 3, .*`fastdur schema --postgres --upgrade-from 1`"
         ):
             store.setup()
         for statement in ddl(nothing, 1):
@@ -223,10 +244,12 @@ def test_what_is_old_is_looked_for_along_the_key(kind, path, request):
     if kind == "sqlite":
         with closing(SQLiteCheckpointer(path)) as store:
             store.setup()
-            plan = store._kept.writer.execute("EXPLAIN QUERY PLAN " + store._sql.trees, [0] * 6).fetchall()
+            plan = store._kept.writer.execute(
+                "EXPLAIN QUERY PLAN " + store._sql.trees, [0] * store._sql.trees.count("?")
+            ).fetchall()
         said = [step[3] for step in plan]
         assert any(step.startswith("SEARCH e USING INTEGER PRIMARY KEY (rowid>?") for step in said), said
-        assert any("executions_by_parent" in step for step in said)
+        assert any("executions_by_parent_run" in step for step in said)
         return
     store = request.getfixturevalue("postgres_checkpointer")
     for number in range(3):

@@ -65,20 +65,20 @@ def per_step(path, durability, what):
 def test_a_step_costs_one_sync_and_less_than_nine_kilobytes(path):
     syncs, written = per_step(path, "full", "step")
     assert 1 <= syncs <= 1.02
-    assert written <= 6000
+    assert written <= 3000
 
 
 def test_a_step_without_power_cut_safety_costs_no_sync_but_those_of_the_folding(path):
     syncs, written = per_step(path, "normal", "step")
     assert syncs <= 0.02
-    assert written <= 6000
+    assert written <= 3000
 
 
 @pytest.mark.case("S88")
 def test_a_list_that_grows_by_a_kilobyte_a_step_writes_as_much_in_the_end_as_in_the_beginning(path):
     syncs, written = per_step(path, "full", "list")
     assert syncs <= 1.04
-    assert written <= 13_000  # of it one page is the map by which the file can be shortened
+    assert written <= 7_000
 
 
 def test_an_effect_costs_two_syncs_and_a_renewal_one(path):

@@ -289,6 +289,17 @@ def test_a_damaged_row_is_named(path):
             store.put(Claim("r", claim.run, claim.epoch, claim.token, 7), row(claim, seq=8), "running")
 
 
+def test_a_damaged_row_is_named_when_a_later_one_is_read(path):
+    """Wrong: texts that are read as one, so that the damage of one is not seen, or shifts the others."""
+    with opened(path) as store:
+        claim = start(store)
+        rows = [store.put(claim, row(claim, {"n": n, "pad": "x" * 9999}), "running") for n in range(4)]
+        for text in ("{", "null,null", "]", "[" * 5000):
+            corrupt(path, "UPDATE checkpoints SET body = ? WHERE id % 4294967296 = 2", text)
+            with pytest.raises(StoreCorrupt, match=rows[1].checkpoint_id):
+                store.get_last("r")
+
+
 def test_a_row_of_a_newer_format_is_refused(path):
     with opened(path) as store:
         claim = start(store)

@@ -1,4 +1,4 @@
-"""A process that dies in a transactional effect, at any of its statements, has done all of it or nothing."""
+"""A process that dies in a transaction, at any of its statements, has done all of it or nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import closing
 import pytest
 
 from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, list_unknown, transaction
-from tests.checkpointers.stores import ROOT
+from tests.checkpointers.stores import ROOT, effect, row, start
 from tests.unit.books import Books
 
 
-def dying(place, number, when):
-    command = [sys.executable, "-m", "tests.checkpointers.killed", *place, str(number), when]
+def dying(place, number, when, what="book"):
+    command = [sys.executable, "-m", "tests.checkpointers.killed", *place, str(number), when, what]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -66,3 +66,38 @@ def test_a_process_that_is_killed_at_any_statement_inside_has_done_all_of_it_or_
         number += 1
     undone = commit - (when == "after")
     assert found == [["done"], *[[]] * undone, *[["done"]] * (statements - undone)]
+
+
+def grow(store):
+    """An ended run with more than a thousand child runs, three deep; each has a row and a record."""
+    for number in range(1005):
+        name, above = ("p", None) if not number else (f"c{number}", "p" if number < 1003 else f"c{number - 1}")
+        claim = start(store, name, parent_id=above, parent_address=above and "n#1")
+        if number % 100 == 0:
+            store.begin_idempotent(claim, effect())
+        store.put(claim, row(claim), "completed")
+
+
+def left(store):
+    return len(store.list_executions()), len(store.list("c1004")), len(store.list_idempotent("c100"))
+
+
+@pytest.mark.parametrize("what", ["prune", "delete"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_is_killed_at_any_statement_of_a_removal_has_removed_a_whole_tree_or_nothing(fresh, when, what):
+    """Wrong: a tree that goes in several transactions, so that a death in between leaves child runs without a parent."""
+    place = fresh()
+    with opened(place) as store:
+        store._durability = "normal"
+        grow(store)
+        whole = left(store)
+    assert whole == (1005, 1, 1)
+    last = {"sqlite": 7, "postgres": 1}[place[0]] + (when == "before")  # begin, five statements, commit; or all in one
+    number, found = 0, whole
+    while found == whole:
+        number += 1
+        died = dying(place, number, when, what)
+        with opened(place) as store:
+            found = left(store)
+    assert (found, number) == ((0, 0, 0), last)
+    assert died.returncode == (0 if place[0] == "postgres" and when == "before" else -9)

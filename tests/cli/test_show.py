@@ -154,6 +154,10 @@ def test_a_child_names_its_parent(fastdur_here, tmp_path):
     said = fastdur_here("show", "child", "--store", held.location).out
     assert "parent     parent at node#1, which is no longer there\n" in said
     held.start_execution(Start("parent", "outer", "chain", {}, {}, "token", "nobody"))
+    said = fastdur_here("show", "child", "--store", held.location).out
+    assert "parent     parent at node#1, which is no longer there\n" in said  # a later run of that id is another
+    held.delete_execution([held.get_execution("child")])
+    held.start_execution(Start("child", "inner", "chain", {}, {}, "token", "nobody", "parent", "node#1"))
     assert "parent     parent at node#1\n" in fastdur_here("show", "child", "--store", held.location).out
     said = fastdur_here("show", "parent", "--store", held.location).out
     assert "runs from here\n  child  started at node#1  running\n" in said

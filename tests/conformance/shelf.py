@@ -14,7 +14,17 @@ from datetime import timedelta
 from threading import RLock
 from typing import Any
 
-from fastdur import Checkpoint, CheckpointExists, Execution, PendingInterrupt, Pruned, RunExists, StaleRun, StoreClosed
+from fastdur import (
+    Checkpoint,
+    CheckpointExists,
+    Execution,
+    PendingInterrupt,
+    Pruned,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+    StoreClosed,
+)
 from fastdur.checkpointers.protocol import Start, age
 from fastdur.records import Claim, EffectRecord, Status
 
@@ -131,6 +141,8 @@ class ShelfStore:
                 parent = runs.get(start.parent_id or "")
                 if start.parent_token is not None and (parent is None or parent.head.token != start.parent_token):
                     raise StaleRun(f"Run {start.parent_id!r} no longer belongs to this call.")
+                if start.parent_run is not None and (parent is None or parent.head.run != start.parent_run):
+                    raise RunNotFound(f"Run {start.parent_id!r} is gone.")
                 self._shelf.started += 1
                 now, key = self._now(), self._shelf.started
                 rows = [] if start.origin is None else [copy.deepcopy(start.origin)]
@@ -140,7 +152,7 @@ class ShelfStore:
                 head = Execution(
                     start.execution_id, key, start.runner, start.kind, "running", len(rows), 1, start.token, start.owner, True,
                     graph, given, 0, start.parent_id, start.parent_address, start.parent_checkpoint_id, now, now,
-                    start.recorded,
+                    start.recorded, None if parent is None else parent.head.run,
                 )
                 # fmt: on
                 effects = self._inherited(start)
@@ -151,13 +163,28 @@ class ShelfStore:
             return Claim(start.execution_id, run.head.run, 1, start.token, int(start.origin is not None))
 
     def _inherited(self, start: Start) -> dict[str, EffectRecord]:
-        sources = [run for run in self._runs().values() if run.head.run == start.effects_of]
-        records = [each for run in sources for each in run.effects.values()]
-        return {
-            each.key: copy.deepcopy(replace(each, epoch=1))
-            for each in records
-            if each.status in ("done", "unstorable", "failed")
-        }
+        parent = self._runs().get(start.parent_id or "")
+        if not start.recorded or parent is None:
+            return {}
+        found = self._below(parent, "")
+        if start.parent_token is not None:
+            place = start.execution_id[len(parent.head.execution_id) :] + "/"
+            found = [(key[len(place) :], each) for key, each in parent.effects.items() if key.startswith(place)]
+            found = [(key[1:] if key.startswith("/") else f"/{key}", each) for key, each in found]
+        known: dict[str, EffectRecord] = {}
+        for key, each in found:
+            if each.status in ("done", "unstorable", "failed"):
+                known.setdefault(key, copy.deepcopy(replace(each, key=key, epoch=1)))
+        return known
+
+    def _below(self, above: Run, place: str) -> list[tuple[str, EffectRecord]]:
+        own = f"{place}//" if place else ""
+        found = [((place if key.startswith("/") else own) + key, each) for key, each in above.effects.items()]
+        for run in self._runs().values():
+            name, whose = run.head.execution_id, above.head.execution_id
+            if run.head.is_child and run.head.parent_run == above.head.run and name.startswith(f"{whose}/"):
+                found += self._below(run, place + name[len(whose) :])
+        return found
 
     def claim_execution(
         self, seen: Execution, token: str, owner: str, row: Checkpoint | None = None, graph: Any = None
@@ -315,7 +342,7 @@ class ShelfStore:
             head
             for head in heads
             if status in (None, head.status) and runner in (None, head.runner) and (head.unfinished or not unfinished)
-            if parent in (None, head.parent_id)
+            if parent is None or head.parent_run in [head.run for head in heads if head.execution_id == parent]
         ][:limit]
 
     def delete_execution(self, seen: Sequence[Execution]) -> bool:
@@ -350,16 +377,18 @@ class ShelfStore:
         with self._shelf.lock:
             heads = [run.head for run in self._runs().values()]
             old = [
-                h for h in heads if h.status in ages and not h.owned and self._now() - h.updated_at >= ages[h.status]
+                h
+                for h in map(self._shown, self._runs().values())
+                if h.status in ages and not h.lease_live and self._now() - h.updated_at >= ages[h.status]
             ]
-            names = {head.execution_id for head in heads}
-            roots = [h for h in old if h.run > after and not (h.is_child and h.parent_id in names)][:limit]
+            there = {head.run for head in heads}
+            roots = [h for h in old if h.run > after and not (h.is_child and h.parent_run in there)][:limit]
             counts: dict[str, int] = {}
             for root in roots:
                 tree = [root]
                 for above in tree:
-                    tree += [h for h in heads if h.is_child and h.parent_id == above.execution_id]
-                for head in tree if all(head in old for head in tree) else ():
+                    tree += [h for h in heads if h.is_child and h.parent_run == above.run]
+                for head in tree if {head.run for head in tree} <= {head.run for head in old} else ():
                     counts[head.runner] = counts.get(head.runner, 0) + 1
                     if not dry_run:
                         self._remove(head)

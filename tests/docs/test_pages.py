@@ -9,6 +9,7 @@ import pytest
 
 from pytest_fastdur.fixtures import CrashSweep
 from pytest_fastdur.verdicts import Verdict
+from pytest_fastdur.zoo import ANIMALS
 from tests.docs import pages
 
 PAGES = sorted((pages.ROOT / "docs").glob("*.md"))
@@ -41,11 +42,20 @@ def test_every_page_is_in_the_list_of_contents():
     assert missing == []
 
 
-def test_the_tests_that_a_page_shows_pass(pytester):
-    page = pages.read(pages.ROOT / "docs/testing.md")
+def test_the_table_of_the_zoo_is_that_of_the_zoo():
+    text = (pages.ROOT / "docs/races.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \((\w+)\) \| (\w+) \|", text, re.MULTILINE)
+    assert [each[:4] for each in listed] == [(a.name, a.what, a.tool, a.story) for a in ANIMALS.values()]
+    assert [name for name, *_, code in listed if code not in ANIMALS[name].verdicts] == []
+
+
+@pytest.mark.parametrize("path", ["docs/testing.md", "docs/races.md"])
+def test_the_tests_that_a_page_shows_pass(pytester, path):
+    page = pages.read(pages.ROOT / path)
     for name, code in page.files.items():
         (pytester.path / name).write_text(code, encoding="utf-8")
     shown = "".join(code for name, code in page.files.items() if name.startswith("test_")).count("def test_")
+    shown += "".join(page.files.values()).count(".TestCase")
     pytester.runpytest_subprocess().assert_outcomes(passed=shown)
 
 

@@ -34,6 +34,25 @@ def test_the_plugin_loads_only_pytest_and_the_standard_library():
     assert not loaded & DRIVERS
 
 
+def test_an_empty_run_of_pytest_loads_three_small_modules_for_the_plugin(tmp_path):
+    program = """
+import sys, pytest
+pytest.main(["-q", "-p", "no:cacheprovider", "-W", "ignore", *sys.argv[1:]])
+print(*sys.modules, file=sys.stderr)
+"""
+    loaded = []
+    for options in (["-p", "no:fastdur"], []):
+        command = [sys.executable, "-c", program, *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        loaded.append(set(done.stderr.splitlines()[-1].split()))
+    assert loaded[1] - loaded[0] == {
+        "pytest_fastdur",
+        "pytest_fastdur.plugin",
+        "pytest_fastdur.clauses",
+        "pytest_fastdur.hookspecs",
+    }
+
+
 @pytest.mark.parametrize("module", sorted(HEAVY))
 def test_the_measurement_sees_each_of_them(module):
     assert module in loaded_by(f"import {module}", after="")

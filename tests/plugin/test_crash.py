@@ -54,7 +54,8 @@ def test_a_crash_that_is_not_reached_says_how_the_run_ended_and_what_was_passed(
     [
         ("append review", "crash", "say before or after which boundary"),
         ("after append review", "raise", "crash\\(\\) kills"),
-        ("after append review", "power", "there is no fault 'power'"),
+        ("after append review", "flood", "there is no fault 'flood'"),
+        ("after append review", "power", "crash\\(\\) kills; to have power"),
     ],
 )
 def test_an_order_that_makes_no_sense_is_refused(crash, build, at, fault, said):

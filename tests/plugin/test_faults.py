@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 
@@ -45,20 +47,23 @@ def awaited(ledger, **more):
     )
 
 
-@pytest.mark.parametrize("fault", ["zombie", "tick+", "tick-", "locked", "full", "io"])
+@pytest.mark.parametrize(
+    "fault",
+    ["zombie", "tick+", "tick-", "clock+", "clock-", "locked", "full", "io", "locked!", "full!", "io!"],
+)
 def test_the_right_story_holds(ledger, fault):
     report = explore(stories.refund(ledger, store=None), fault)
     assert report.ok, report.render()
     assert set(report.cells.values()) == {"ok"}
 
 
-@pytest.mark.parametrize("fault", ["zombie", "cancel"])
+@pytest.mark.parametrize("fault", ["zombie", "cancel", "clock+", "locked!"])
 def test_an_async_story_holds(ledger, fault):
     report = explore(awaited(ledger), fault)
     assert report.ok, report.render()
 
 
-@pytest.mark.parametrize("fault", ["zombie", "tick+"])
+@pytest.mark.parametrize("fault", ["zombie", "tick+", "clock+", "clock-"])
 def test_the_right_story_holds_on_postgres(ledger, fault, fastdur_postgres):
     report = explore(stories.refund(ledger, store=None), fault, backend=Schemas(fastdur_postgres))
     assert report.ok, report.render()
@@ -73,7 +78,7 @@ def seen_by(fault, monkeypatch):
     execute = strikes.Faulty.execute
 
     def watched(self, sql, *values):
-        armed = self.armed
+        armed = self.trouble.kind
         try:
             return execute(self, sql, *values)
         except sqlite3.Error as error:
@@ -95,6 +100,59 @@ def test_a_fault_of_the_file_is_an_error_of_sqlite_itself_once_at_every_write(le
     written = {name for _, name, cells in report.matrix if cells}
     assert {"start", "append check", "pause review", "claim interrupt review", "effect begin charge@pay"} <= written
     assert not {name for name in written if name.startswith(("node", "look", "effect charge"))}
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("locked!", "SQLITE_BUSY"), ("full!", "SQLITE_FULL"), ("io!", "SQLITE_IOERR_WRITE")]
+)
+def test_a_fault_that_lasts_is_met_until_the_call_gives_up_and_says_so(ledger, monkeypatch, fault, error):
+    errors = seen_by(fault, monkeypatch)
+    report = explore(stories.refund(ledger, store=None), fault, at="start/before append check")
+    assert report.ok, report.render()
+    assert len(errors) > 1
+    assert set(errors) == {(fault.rstrip("!"), error)}
+    assert report.lifetimes == 3  # one that met it and ended, one up to the question, one with the answer
+
+
+def test_the_clock_of_the_process_jumps_alone(ledger):
+    told = []
+
+    def send(state):
+        told.append((time.time(), datetime.now(UTC).timestamp()))
+        return {"sent": True}
+
+    story = stories.refund(ledger, store=None, nodes={"send": send})
+    for fault, least, most in (("clock+", 3599, 3700), ("clock-", -3601, -3500)):
+        told.clear()
+        began = time.time()
+        report = explore(story, fault, at="resume#1/before node send")
+        assert report.ok, report.render()
+        assert [least < moved - began < most for moved, _ in told] == [False, False, True]
+        assert all(abs(one - other) < 1 for one, other in told)
+        assert abs(time.time() - began) < 60  # it has been put back
+
+
+def test_without_freezegun_the_clock_of_the_process_is_left_alone(ledger, monkeypatch):
+    monkeypatch.setattr("pytest_fastdur.applicable.find_spec", lambda name: None)
+    with pytest.raises(SweepError, match="freezegun, which moves it, is not installed; pip install freezegun"):
+        explore(stories.refund(ledger, store=None), "clock+")
+
+
+def test_a_store_that_goes_by_the_clock_of_its_process_is_found(ledger):
+    class Clocked(stories.SQLiteCheckpointer):
+        """Orders its rows by Python's time."""
+
+        last = 0.0
+
+        def put(self, claim, row, status, **kwargs):
+            if time.time() < Clocked.last:
+                raise StaleRun(claim.execution_id)
+            Clocked.last = time.time()
+            return super().put(claim, row, status, **kwargs)
+
+    story = stories.refund(ledger, store=Clocked, fresh=lambda: setattr(Clocked, "last", 0.0))
+    report = explore(story, "clock-", at="before append pay")
+    assert codes(report) == {"FD12"}, report.render()
 
 
 def test_a_zombie_is_replaced_while_it_stands_still_and_then_refused(ledger):
@@ -232,6 +290,10 @@ def test_a_fault_that_is_armed_where_nothing_is_written_is_a_finding(ledger):
         ("locked", "memory", "locked strike an SQLite file, and this store has none; sweep on SQLite"),
         ("kill", "memory", "kill strike a child process, and a store in memory stays in its own"),
         ("drop", "memory", "drop strike a connection to a server, and a store on files has none"),
+        ("power", "memory", "power strike an SQLite file, and this store has none; sweep on SQLite"),
+        ("io!", "memory", "io! strike an SQLite file, and this store has none; sweep on SQLite"),
+        ("server", None, "server strike a Postgres server, and a store on files has none; sweep on Postgres"),
+        ("abort", None, "abort strike a Postgres server, and a store on files has none; sweep on Postgres"),
     ],
 )
 def test_a_fault_that_there_cannot_be_is_refused_and_left_out_beside_others(ledger, fault, backend, said):

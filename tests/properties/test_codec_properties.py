@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import BaseModel
 
-from fastdur._codec import diff, dumps, fingerprint, freeze, loads, patch, storable, thaw, thaw_shared
+from fastdur._codec import diff, dumps, fingerprint, freeze, loads, patch, patch_in_place, storable, thaw, thaw_shared
 from fastdur._live import LiveState, Snapshot, collect
 
 
@@ -155,6 +155,7 @@ SMALL = st.recursive(
 def test_patching_with_a_difference_gives_the_other_tree_where_much_is_alike(old: Any, new: Any) -> None:
     delta = diff(old, new)
     assert dumps(old if delta is None else patch(old, loads(dumps(delta)))) == dumps(new)
+    assert dumps(old if delta is None else patch_in_place(loads(dumps(old)), loads(dumps(delta)))) == dumps(new)
     assert (delta is None) == (dumps(old) == dumps(new))
 
 

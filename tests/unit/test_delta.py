@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fastdur._codec import diff, dumps, freeze, loads, patch
+from fastdur._codec import diff, dumps, freeze, loads, patch, patch_in_place
 
 PAIRS: list[tuple[Any, Any]] = [
     (1, 2),
@@ -63,6 +63,7 @@ def test_patching_with_the_difference_gives_the_new_tree_with_its_order_and_type
         delta = loads(dumps(diff(one, other)))
         assert dumps(patch(one, delta)) == dumps(other)
         assert dumps(one) == before
+        assert dumps(patch_in_place(loads(before), delta)) == dumps(other)
 
 
 @pytest.mark.parametrize("tree", [tree for pair in PAIRS for tree in pair])

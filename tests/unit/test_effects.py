@@ -59,7 +59,7 @@ def test_a_boundary_is_named_after_its_effect(effect, name):
 
 
 def test_an_effect_has_a_name():
-    with pytest.raises(TypeError, match="name"):
+    with pytest.raises(TypeError, match="abstract"):
         Effect()
 
 

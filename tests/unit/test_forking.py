@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from fastdur import (
@@ -16,9 +18,11 @@ from fastdur import (
     Resume,
     RunExists,
     RunNotFound,
+    delete_execution,
     idempotent,
     interrupt,
     observe,
+    prune,
 )
 from fastdur._reentry import latest_forkable, without_questions
 from tests.unit.by_hand import frame, question, row
@@ -212,17 +216,161 @@ def test_a_recorded_branch_runs_no_effect_and_catching_the_refusal_does_not_help
     assert happened == [1, 2]
 
 
-def test_the_runs_that_a_recorded_branch_starts_run_no_effect_either(store):
+def test_the_runs_that_a_recorded_branch_starts_have_the_records_of_those_of_its_source_and_run_no_effect(store):
+    """Wrong: nothing is known of what the child runs have done, or it is lost when the source is deleted."""
+    happened = []
+
+    @idempotent(name="pay")
+    def pay(n):
+        happened.append(n)
+        return 10 * n
+
+    grand = Chain("grand", store).add_node("g", lambda state: {"g": pay(state["n"] + 1)})
+    child = Chain("child", store).add_node("pays", lambda state: {"c": pay(state["n"]), **calls(grand, state)})
+    ask = interrupts_if(lambda state: state.get("gate"))
+    parent = (
+        Chain("parent", store).add_node("a", ask).add_node("calls", lambda state: {**calls(child, state), "p": pay(5)})
+    )
+    parent.connect("a", "calls")
+    done = parent.execute({"n": 1}, "r")
+    assert (happened, done.final_state) == ([1, 2, 5], {"n": 1, "c": 10, "g": 20, "p": 50})
+    first = store.list("r")[0].checkpoint_id
+    assert parent.fork("r", first, effects="recorded", new_execution_id="f").final_state == done.final_state
+    assert parent.fork("f", store.list("f")[0].checkpoint_id, effects="recorded").final_state == done.final_state
+    assert store.get_execution("f/calls#1/child/pays#1/grand").recorded
+    delete_execution("r", store)
+    again = parent.fork("f", store.list("f")[0].checkpoint_id, effects="recorded", new_execution_id="g")
+    assert (again.final_state, happened) == (done.final_state, [1, 2, 5])
+    with pytest.raises(EffectForbidden):
+        parent.fork("g", store.list("g")[0].checkpoint_id, effects="recorded", modified_state={"n": 7})
+    assert happened == [1, 2, 5]
+
+
+def calls(runner, state):
+    """What a child run comes to."""
+    done = runner.execute({"n": state["n"]}).final_state
+    return {key: value for key, value in done.items() if key != "n"}
+
+
+def interrupts_if(asks):
+    return lambda state: {"ok": interrupt("ok?").approved} if asks(state) else None
+
+
+def test_a_recorded_branch_that_waits_before_its_child_run_needs_nothing_of_its_source(store):
     happened = []
 
     @idempotent(name="pay")
     def pay():
         happened.append(1)
+        return 7
 
-    child = Chain("child", store).add_node("pays", lambda state: pay())
-    parent = Chain("parent", store).add_node("a", a).add_node("calls", lambda state: {"c": child.execute({}).status})
-    parent.connect("a", "calls").execute({}, "r")
-    with pytest.raises(EffectForbidden):
-        parent.fork("r", store.list("r")[0].checkpoint_id, effects="recorded", new_execution_id="f")
+    child = Chain("child", store).add_node("pays", lambda state: {"c": pay()})
+    parent = flow(store, a, ask, lambda state: {"c": child.execute({}).final_state["c"]})
+    parent.execute({}, "r")
+    parent.resume("r", YES)
+    assert (
+        parent.fork("r", store.list("r")[0].checkpoint_id, effects="recorded", new_execution_id="f").status == "paused"
+    )
+    delete_execution("r", store)
+    assert parent.resume("f", YES).final_state["c"] == 7
     assert happened == [1]
-    assert store.get_execution("f/calls#1/child").recorded
+
+
+def test_a_recorded_branch_meets_each_failure_in_the_turn_of_the_cycle_that_it_came_in(store):
+    """Wrong: only the newest failure is known, and an earlier turn is refused or goes another way."""
+    happened = []
+
+    @idempotent(name="pay", raises=OSError)
+    def pay():
+        happened.append(1)
+        if len(happened) < 4:
+            raise OSError
+        return "paid"
+
+    def turn(state):
+        said = []
+        for _ in range(1 + (len(state["log"]) == 1)):
+            try:
+                said.append(pay())
+            except OSError:
+                said.append(f"caught {len(happened)}")
+        return {"log": [*state["log"], *said]}
+
+    loop = Chain("loop", store).add_node("a", a).add_node("turn", turn).connect("a", "turn")
+    loop.connect("turn", "turn", when=lambda state: len(state["log"]) < 5, max_iterations=9)
+    done = loop.execute({"log": []}, "r")
+    assert [each.split()[0] for each in done.final_state["log"]] == ["caught", "caught", "caught", "paid", "paid"]
+    for each_row in store.list("r")[:-1]:
+        came = loop.fork("r", each_row.checkpoint_id, effects="recorded")
+        assert [each.split()[0] for each in came.final_state["log"]] == ["caught", "caught", "caught", "paid", "paid"]
+    assert len(happened) == 4
+
+
+def meanwhile(instant, do):
+    """Do something, once, at an instant of a call."""
+    waiting = [do]
+
+    def strike(boundary):
+        if str(boundary) == instant and waiting:
+            waiting.pop()()
+
+    return observe(strike)
+
+
+@pytest.mark.parametrize(
+    "instant", ["after look", "before row", "after row", "before history", "after history", "before fork"]
+)
+@pytest.mark.parametrize("how", ["deleted", "pruned", "deleted and begun anew"])
+def test_a_source_that_leaves_while_it_is_forked_is_one_error_and_nothing_is_left(store, go, instant, how):
+    """Wrong: a branch of nothing, of the run that has the id by now, or of the start of a run that had got further."""
+    chain = flow(store, a, b)
+    fails = flow(store, a, breaks)
+
+    def begin():
+        if "history" not in instant:
+            chain.execute({}, "r")
+            return (store.list("r")[0].checkpoint_id,)
+        with pytest.raises(OSError):
+            fails.execute({}, "r")
+        for _ in range(5):  # more end markers than are looked at first
+            with pytest.raises(OSError):
+                fails.resume("r")
+        return ()
+
+    def leave():
+        if how == "pruned":
+            assert prune(timedelta(0), store, failed=timedelta(0)).total == 1
+        else:
+            delete_execution("r", store)
+        if how == "deleted and begun anew":
+            begin()
+        left.append(everything_in(store))
+
+    for effects in ("live", "recorded"):
+        if store.get_execution("r") is not None:
+            delete_execution("r", store)
+        left, named = [], begin()
+        forking = fails if "history" in instant else chain
+        with meanwhile(instant, leave), pytest.raises(RunNotFound):
+            go(forking.fork, "r", *named, effects=effects, new_execution_id="f")
+        assert left == [everything_in(store)]
+
+
+def breaks(state):
+    raise OSError
+
+
+def everything_in(store):
+    return [(head, store.list(head.execution_id)) for head in store.list_executions()]
+
+
+@pytest.mark.parametrize("instant", ["after look", "before fork"])
+@pytest.mark.parametrize("what", ["cancel", "resume"])
+def test_a_source_that_moves_on_while_it_is_forked_makes_no_difference(store, go, instant, what):
+    chain = flow(store, a, ask)
+    chain.execute({}, "r")
+    row = store.list("r")[-1]
+    with meanwhile(instant, lambda: chain.cancel("r") if what == "cancel" else chain.resume("r", YES)):
+        assert go(chain.fork, "r", new_execution_id="f").status == "paused"
+    assert store.get_execution("f").parent_checkpoint_id == row.checkpoint_id
+    assert chain.resume("f", YES).status == "completed"

@@ -34,14 +34,14 @@ class WritesTheOriginAgain(ShelfStore):
 @breaks("BRANCH-03")
 class InheritsWhatIsNotFinished(ShelfStore):
     def _inherited(self, start):
-        sources = [run for run in self._runs().values() if run.head.run == start.effects_of]
+        sources = [run for run in self._runs().values() if run.head.run == start.parent_run]
         return {key: each for run in sources for key, each in run.effects.items()}
 
 
 @breaks("BRANCH-04")
 class AlwaysInherits(ShelfStore):
     def _inherited(self, start):
-        return super()._inherited(replace(start, effects_of=1))
+        return super()._inherited(replace(start, recorded=True))
 
 
 @breaks("BRANCH-05")
@@ -65,7 +65,27 @@ class StartsBelowAnybody(ShelfStore):
 class FindsParentsWithoutCase(ShelfStore):
     def list_executions(self, *, parent=None, limit=None, **asked):
         found = super().list_executions(**asked)
-        return [each for each in found if parent is None or (each.parent_id or "").upper() == parent.upper()][:limit]
+        runs = {each.run for each in found if parent is not None and each.execution_id.upper() == parent.upper()}
+        return [each for each in found if parent is None or each.parent_run in runs][:limit]
+
+
+@breaks("BRANCH-08")
+class BranchesOffWhatIsGone(ShelfStore):
+    def start_execution(self, start):
+        return super().start_execution(replace(start, parent_run=None))
+
+
+@breaks("BRANCH-09")
+class FindsParentsByTheirNames(ShelfStore):
+    def list_executions(self, *, parent=None, limit=None, **asked):
+        found = super().list_executions(**asked)
+        return [each for each in found if parent in (None, each.parent_id)][:limit]
+
+
+@breaks("BRANCH-10")
+class HandsNothingOnToChildRuns(ShelfStore):
+    def _inherited(self, start):
+        return {} if start.parent_token is not None else super()._inherited(start)
 
 
 @breaks("DELETE-01", "DELETE-06", "PRUNE-01")
@@ -143,6 +163,12 @@ class PrunesUnderAnOwner(ShelfStore):
         return super().prune(older_than, failed, **more)
 
 
+@breaks("PRUNE-09")
+class KeepsWhatHasAToken(ShelfStore):
+    def _shown(self, run):
+        return replace(super()._shown(run), lease_live=run.head.owned)
+
+
 @breaks("PRUNE-04")
 class PrunesDry(ShelfStore):
     def prune(self, older_than, failed=None, *, dry_run=False, **more):
@@ -177,7 +203,5 @@ class TakesSeconds(ShelfStore):
 class DeletesInSeveralWrites(SQLiteCheckpointer):
     def delete_execution(self, seen):
         for head in seen:
-            self._write(
-                lambda session, run=head.run: session.change(self._sql.remove(1)["rows"], [run << 32, run + 1 << 32])
-            )
+            self._write(lambda session, run=head.run: session.change(self._sql.remove_rows, [f"[[{run}, 0, 0]]"]))
         return super().delete_execution(seen)

@@ -270,3 +270,13 @@ class KeepsNothing(ShelfStore):
         super().close()
         self._shelf.runs.clear()
         self._shelf.questions.clear()
+
+
+@breaks("LINEAR-01")
+class AnswersFromAnOldReading(ShelfStore):
+    """A cache of heads, which nothing takes anything out of."""
+
+    def get_execution(self, execution_id):
+        known = self._shelf.__dict__.setdefault("cache", {})
+        known.setdefault(execution_id, super().get_execution(execution_id))
+        return known[execution_id]
