@@ -121,7 +121,8 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 def _object(arguments: Any) -> Any:
     """The arguments of a call; those that are no object, as one."""
-    return arguments if isinstance(arguments, dict) else {"arguments": json_text(arguments)}
+    given: Any = arguments
+    return given if isinstance(arguments, dict) else {"arguments": json_text(arguments)}
 
 
 class MessageCollector:
@@ -141,7 +142,8 @@ class MessageCollector:
         elif kind == "content_block_start":
             self._blocks.append({**event["content_block"]})
         elif kind == "content_block_delta":
-            return self._add(self._blocks[event["index"]], event["index"], event["delta"])
+            place: int = event["index"]
+            return self._add(self._blocks[place], place, event["delta"])
         elif kind == "message_delta":
             self._end = event["delta"]["stop_reason"]
             self._usage.update({key: value for key, value in event["usage"].items() if value is not None})

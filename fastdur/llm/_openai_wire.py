@@ -129,7 +129,7 @@ class ChatCollector:
     def _add(self, part: Any) -> None:
         call = self._calls.setdefault(part["index"], {"id": "", "function": {"name": "", "arguments": ""}})
         call["id"] = part.get("id") or call["id"]
-        told = part.get("function") or {}
+        told: Any = part.get("function") or {}
         for key in ("name", "arguments"):
             call["function"][key] += told.get(key) or ""
 
@@ -184,7 +184,8 @@ class Responses:
     def read(self, answer: Any, request: LLMRequest) -> LLMResponse:
         """The answer. Raises `LLMError`."""
         if answer.get("status") == "incomplete":
-            _whole((answer.get("incomplete_details") or {}).get("reason"))
+            details: Any = answer.get("incomplete_details") or {}
+            _whole(details.get("reason"))
         if answer.get("status") not in ("completed", None):
             why = json.dumps(answer.get("error") or answer.get("status"))
             raise cut_off(why, "Resume the run, which asks again.")

@@ -12,7 +12,7 @@ from fastdur._functions import said
 from fastdur.errors import LLMError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from fastdur.llm._wire import Wire
     from fastdur.llm.client import LLMRequest, LLMResponse
@@ -116,7 +116,7 @@ def _loaded(package: str) -> Any:
 
 
 @contextmanager
-def told(package: str) -> Iterator[None]:
+def told(package: str) -> Generator[None]:
     """Tell the errors of an SDK, and of the HTTP library below it, as `LLMError`."""
     sdk = _loaded(package)
     below = [vars(sys.modules[name])["HTTPError"] for name in ("httpx", "httpx2") if name in sys.modules]

@@ -6,7 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.strict.openai import pieces
-from pytest_fastdur.strict.refusing import RefusedError, answered_in_order, check, only, schema_of_object, unique
+from pytest_fastdur.strict.refusing import (
+    RefusedError,
+    answered_in_order,
+    check,
+    is_list,
+    is_object,
+    only,
+    schema_of_object,
+    unique,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,11 +77,11 @@ class Anthropic:
         """The events of an answer that is streamed."""
         del path
         usage = {**answer["usage"], "output_tokens": 1}
-        begun = {**answer, "content": [], "stop_reason": None, "usage": usage}
+        begun: Any = {**answer, "content": [], "stop_reason": None, "usage": usage}
         told: list[Any] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
         for place, block in enumerate(answer["content"]):
             text = block["type"] == "text"
-            empty = {**block, "text": ""} if text else {**block, "input": {}}
+            empty: Any = {**block, "text": ""} if text else {**block, "input": {}}
             written = block["text"] if text else json.dumps(block["input"])
             told.append({"type": "content_block_start", "index": place, "content_block": empty})
             for piece in pieces(written):
@@ -92,7 +101,7 @@ def _messages(body: Any) -> int:
     longest: Any = body["max_tokens"]
     check(isinstance(longest, int) and longest > 0, "max_tokens: must be greater than 0")
     messages: Any = body["messages"]
-    check(isinstance(messages, list) and messages, "messages: at least one message is required")
+    check(is_list(messages) and messages, "messages: at least one message is required")
     system: Any = body.get("system", "-")
     check(isinstance(system, str) and system.strip(), "system: text content blocks must be non-empty")
     asked: list[str] = []
@@ -103,8 +112,8 @@ def _messages(body: Any) -> int:
         due = "user" if number % 2 == 0 else "assistant"
         check(message["role"] == due, f"{where}.role: roles must alternate, beginning with 'user'; expected {due!r}")
         given: Any = message.get("content")
-        blocks = [{"type": "text", "text": given}] if isinstance(given, str) else given
-        check(blocks, f"{where}: all messages must have non-empty content")
+        blocks: Any = [{"type": "text", "text": given}] if isinstance(given, str) else given
+        check(is_list(blocks) and blocks, f"{where}: all messages must have non-empty content")
         answers = _blocks(blocks, due, where)
         answered_in_order(asked, answers, where)
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
@@ -128,7 +137,9 @@ def _blocks(blocks: Any, role: str, where: str) -> list[str]:
     """The ids that are answered in the blocks of a message. Raises where one does not belong there."""
     answers: list[str] = []
     for number, block in enumerate(blocks):
-        at, kind = f"{where}.content.{number}", block.get("type")
+        at = f"{where}.content.{number}"
+        check(is_object(block), f"{at}: an object is required")
+        kind = block.get("type")
         check(kind in _OF_ROLE[role], f"{at}: {kind!r} blocks can not be in {role} messages")
         if kind == "text":
             only(block, _KEYS[kind], ("type",), at)
@@ -137,7 +148,7 @@ def _blocks(blocks: Any, role: str, where: str) -> list[str]:
             only(block, _KEYS[kind], ("id", "name", "input"), at)
             unique([block["id"]], f"{at}.id")
             unique([block["name"]], f"{at}.name")
-            check(isinstance(block["input"], dict), f"{at}.input: input should be a valid dictionary")
+            check(is_object(block["input"]), f"{at}.input: input should be a valid dictionary")
         else:
             only(block, _KEYS[kind], ("tool_use_id",), at)
             check(len(answers) == number, f"{at}: tool_result blocks must come first")
@@ -153,7 +164,8 @@ def _tools(body: Any) -> None:
         only(tool, known, ("name", "input_schema"), "tools")
         schema_of_object(tool["input_schema"], f"tools.{tool['name']}.input_schema")
     unique([tool["name"] for tool in tools], "tools")
-    form: Any = (body.get("output_config") or {}).get("format")
+    config: Any = body.get("output_config") or {}
+    form: Any = config.get("format")
     if form is not None:
         schema_of_object(form.get("schema"), "output_config.format.schema")
         _closed(form["schema"])
@@ -161,10 +173,10 @@ def _tools(body: Any) -> None:
 
 def _closed(schema: Any) -> None:
     """Refuse an object that may have more keys."""
-    if isinstance(schema, list):
+    if is_list(schema):
         for part in schema:
             _closed(part)
-    elif isinstance(schema, dict):
+    elif is_object(schema):
         closed = schema.get("type") != "object" or schema.get("additionalProperties") is False
         check(closed, "output_config.format.schema: for 'object' type, 'additionalProperties' must be false")
         for part in schema.values():

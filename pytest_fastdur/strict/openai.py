@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_fastdur.strict.refusing import RefusedError, answered_in_order, check, only, schema_of_object, unique
+from pytest_fastdur.strict.refusing import (
+    RefusedError,
+    answered_in_order,
+    check,
+    is_list,
+    is_object,
+    only,
+    schema_of_object,
+    unique,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,7 +99,7 @@ class OpenAI:
 def _chat(body: Any) -> int:
     only(body, _CHAT, ("model", "messages"), "body")
     messages: Any = body["messages"]
-    check(isinstance(messages, list) and messages, "messages: at least one is required")
+    check(is_list(messages) and messages, "messages: at least one is required")
     check("stream_options" not in body or body.get("stream"), "stream_options: only allowed with stream")
     place, spoken = 0, 0
     while place < len(messages):
@@ -99,12 +108,12 @@ def _chat(body: Any) -> int:
         asked = _message(message, where)
         spoken += message["role"] == "assistant"
         answers: list[str] = []
-        while place < len(messages) and isinstance(messages[place], dict) and messages[place].get("role") == "tool":
+        while place < len(messages) and is_object(messages[place]) and messages[place].get("role") == "tool":
             _message(messages[place], f"messages[{place}]")
             answers.append(messages[place]["tool_call_id"])
             place += 1
         answered_in_order(asked, answers, where)
-    _tools(body, [each.get("function") for each in body.get("tools") or () if isinstance(each, dict)])
+    _tools(body, [each.get("function") for each in body.get("tools") or () if is_object(each)])
     form: Any = body.get("response_format")
     if form is not None and form.get("type") == "json_schema":
         check(form["json_schema"].get("name"), "response_format.json_schema.name: field required")
@@ -123,7 +132,7 @@ _FIELDS = {
 
 def _message(message: Any, where: str) -> list[str]:
     """The ids of the calls in a message. Raises where it is none."""
-    role: Any = message.get("role") if isinstance(message, dict) else None
+    role: Any = message.get("role") if is_object(message) else None
     check(role in _FIELDS, f"{where}.role: {role!r} is none of {[*_FIELDS]}")
     only(message, _FIELDS[role], ("tool_call_id",) if role == "tool" else (), where)
     calls: Any = message.get("tool_calls")
@@ -152,9 +161,11 @@ def _tools(body: Any, told: list[Any]) -> None:
     if body.get("tools") is None:
         check("tool_choice" not in body, "tool_choice: only allowed with tools")
         return
-    check(body["tools"] and len(told) == len(body["tools"]), "tools: at least one is required")
+    check(
+        is_list(body["tools"]) and body["tools"] and len(told) == len(body["tools"]), "tools: at least one is required"
+    )
     for tool in body["tools"]:
-        check(tool.get("type") == "function", "tools.type: must be 'function'")
+        check(is_object(tool) and tool.get("type") == "function", "tools.type: must be 'function'")
     for function in told:
         only(function, frozenset({"type", "name", "description", "parameters", "strict"}), ("name",), "tools.function")
         schema_of_object(function.get("parameters", {"type": "object"}), f"tools.{function['name']}.parameters")
@@ -164,12 +175,14 @@ def _tools(body: Any, told: list[Any]) -> None:
 def _responses(body: Any) -> int:
     only(body, _RESPONSES, ("model", "input"), "body")
     items: Any = [{"role": "user", "content": body["input"]}] if isinstance(body["input"], str) else body["input"]
-    check(items, "input: at least one item is required")
+    check(is_list(items) and items, "input: at least one item is required")
     asked: list[str] = []
     answers: list[str] = []
     spoken, speaking = 0, False
     for number, item in enumerate(items):
-        where, kind = f"input[{number}]", item.get("type", "message")
+        where = f"input[{number}]"
+        check(is_object(item), f"{where}: an object is required")
+        kind = item.get("type", "message")
         if kind == "function_call_output":
             only(item, frozenset({"type", "call_id", "output", "id", "status"}), ("call_id",), where)
             check(isinstance(item.get("output"), str), f"{where}.output: field required")
@@ -195,7 +208,8 @@ def _responses(body: Any) -> int:
         check(isinstance(item.get("content"), str), f"{where}.content: field required")
     answered_in_order(asked, answers, "input")
     _tools(body, [*(body.get("tools") or ())])
-    form: Any = (body.get("text") or {}).get("format")
+    text: Any = body.get("text") or {}
+    form: Any = text.get("format")
     if form is not None and form.get("type") == "json_schema":
         check(form.get("name"), "text.format.name: field required")
         schema_of_object(form.get("schema"), "text.format.schema")
@@ -241,7 +255,7 @@ def _chunks(answer: Any) -> Iterator[tuple[str | None, Any]]:
         deltas += [{"tool_calls": [{"index": place, "function": {"arguments": part}}]} for part in pieces(written)]
     for delta in deltas:
         yield None, {**known, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], "usage": None}
-    end = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    end: Any = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
     yield None, {**known, "choices": [end], "usage": None}
     yield None, {**known, "choices": [], "usage": answer["usage"]}
     yield None, "[DONE]"
@@ -253,8 +267,8 @@ def pieces(text: str) -> list[str]:
 
 
 def _response(body: Any, said: LLMResponse) -> Any:
-    text = {"type": "output_text", "text": said.content, "annotations": []}
-    words = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    text: Any = {"type": "output_text", "text": said.content, "annotations": []}
+    words: Any = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
     output: list[Any] = [words] if said.content else []
     output += [
         {
@@ -276,16 +290,22 @@ def _response(body: Any, said: LLMResponse) -> Any:
         "total_tokens": paid.total_tokens,
     }
     known = {"id": "resp_1", "object": "response", "created_at": 0, "model": body["model"], "status": "completed"}
-    rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "incomplete_details": None}
+    rest: Any = {
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "error": None,
+        "incomplete_details": None,
+    }
     return {**known, **rest, "output": output, "usage": usage}
 
 
 def _response_events(answer: Any) -> Iterator[tuple[str | None, Any]]:
-    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+    begun: Any = {**answer, "status": "in_progress", "output": [], "usage": None}
     told: list[Any] = [{"type": "response.created", "response": begun}]
     for place, item in enumerate(answer["output"]):
         if item["type"] == "message":
-            at = {"output_index": place, "item_id": item["id"], "content_index": 0, "logprobs": []}
+            at: Any = {"output_index": place, "item_id": item["id"], "content_index": 0, "logprobs": []}
             delta = "response.output_text.delta"
             told += [{"type": delta, "delta": piece, **at} for piece in pieces(item["content"][0]["text"])]
     for number, event in enumerate([*told, {"type": "response.completed", "response": answer}]):

@@ -27,9 +27,19 @@ def check(ok: Any, message: str) -> None:
         refuse(message)
 
 
+def is_object(given: Any) -> bool:
+    """Whether this is an object of JSON."""
+    return isinstance(given, dict)
+
+
+def is_list(given: Any) -> bool:
+    """Whether this is a list of JSON."""
+    return isinstance(given, list)
+
+
 def only(of: Any, known: frozenset[str], needed: tuple[str, ...], where: str) -> None:
     """Refuse what is no object, has keys that are unknown, or lacks one that is needed."""
-    check(isinstance(of, dict), f"{where}: an object is required")
+    check(is_object(of), f"{where}: an object is required")
     for key in needed:
         check(of.get(key) is not None, f"{where}.{key}: field required")
     for key in of:
@@ -48,7 +58,7 @@ def answered_in_order(asked: list[str], answers: list[str], where: str) -> None:
 
 def schema_of_object(schema: Any, where: str) -> None:
     """Refuse what is no schema of an object."""
-    check(isinstance(schema, dict) and schema.get("type") == "object", f"{where}: must be a JSON schema of an object")
+    check(is_object(schema) and schema.get("type") == "object", f"{where}: must be a JSON schema of an object")
 
 
 def unique(names: list[Any], where: str) -> None:
