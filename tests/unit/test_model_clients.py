@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from fastdur import (
     Usage,
     tool,
 )
-from fastdur.llm import _anthropic_wire, _openai_wire, _wire
+from fastdur.llm import _anthropic_wire, _openai_wire, _sdk, _wire
 
 WAYS = ("chat", "responses", "anthropic")
 ASKED = [Message("system", "Be kind."), Message("user", "hi")]
@@ -111,6 +110,32 @@ def test_what_models_make_up_is_sent_as_the_provider_takes_it(provider):
     assert asked(provider, LLMRequest(messages)).content == "ok"
     assert asked(provider, LLMRequest(messages, TOOLS)).content == "ok"
     assert provider.refused == []
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_arguments_that_are_no_json_are_those_that_the_model_wrote(strict_openai, api, streams):
+    call = ToolCall("call_1", "add", "{a: 1")
+    strict_openai.script = [call]
+    request = LLMRequest(ASKED, TOOLS, on_text=[].append if streams else None)
+    with closing(OpenAIClient("any", api=api, **strict_openai.client)) as model:
+        assert model.complete(request).tool_calls == (call,)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_an_agent_goes_on_after_arguments_that_are_no_json(strict_openai, api):
+    calls = []
+
+    @tool
+    def add(a: int) -> int:
+        calls.append(a)
+        return a
+
+    strict_openai.script = [ToolCall("call_1", "add", "{a: 1"), ToolCall("call_2", "add", {"a": 2}), "done"]
+    with closing(OpenAIClient("any", api=api, **strict_openai.client)) as model:
+        done = Agent("a", model, [add], checkpointer=SQLiteCheckpointer(":memory:")).run("go", "r-1")
+    assert [each["status"] for each in done.tool_calls] == ["error", "ok"]
+    assert (done.output, calls, strict_openai.refused) == ("done", [2], [])
 
 
 @dataclass
@@ -251,17 +276,13 @@ def test_without_the_sdk_the_error_says_what_to_install(monkeypatch, kind, packa
 
 
 def test_an_sdk_that_misses_something_itself_says_so(monkeypatch):
-    monkeypatch.delitem(sys.modules, "openai")
-    plain = builtins.__import__
+    def broken(package):
+        raise ModuleNotFoundError(package, name="jiter")
 
-    def without(name, *args, **kwargs):
-        if name == "jiter" or (name.startswith("openai") and args):
-            raise ModuleNotFoundError(name, name="jiter")
-        return plain(name, *args, **kwargs)
-
-    monkeypatch.setattr("fastdur.llm._sdk.import_module", lambda name: without("jiter"))
-    with pytest.raises(ModuleNotFoundError):
+    monkeypatch.setattr(_sdk, "import_module", broken)
+    with pytest.raises(ModuleNotFoundError) as error:
         OpenAIClient("any")
+    assert error.value.name == "jiter"
 
 
 def test_settings_that_do_not_exist_are_refused():
@@ -320,6 +341,4 @@ def test_an_id_that_a_conversation_repeats_is_made_new_and_its_answer_follows():
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, None), ("2", 2.0), ("0.5", 0.5), ("Wed, 21 Oct", None)])
 def test_the_wait_that_a_provider_asks_for_is_told_in_seconds(text, seconds):
-    from fastdur.llm._sdk import _seconds
-
-    assert _seconds(text) == seconds
+    assert _sdk._seconds(text) == seconds
