@@ -59,6 +59,7 @@ from fastdur.errors import (
     InterruptSignal,
     InterruptSwallowed,
     InTransaction,
+    LLMError,
     NodeCancelled,
     NodeIsAsync,
     NodeResultError,
@@ -91,8 +92,10 @@ from fastdur.scope import carry, effect_key, execution_id, fence, run_context, t
 if TYPE_CHECKING:
     from fastdur.agent import Agent
     from fastdur.checkpointers.postgres import PostgresCheckpointer
+    from fastdur.llm.anthropic import AnthropicClient, AsyncAnthropicClient
     from fastdur.llm.client import LLMClient, LLMRequest, LLMResponse, ToolSpec
     from fastdur.llm.messages import Message, ToolCall, Usage
+    from fastdur.llm.openai import AsyncOpenAIClient, OpenAIClient
     from fastdur.llm.testing import FunctionModel, TestModel
     from fastdur.supervisor import Supervisor, Worker
     from fastdur.swarm import Swarm
@@ -107,6 +110,9 @@ __all__ = [
     "AgentOutputError",
     "AlreadyResumed",
     "AmbiguousResume",
+    "AnthropicClient",
+    "AsyncAnthropicClient",
+    "AsyncOpenAIClient",
     "Boundary",
     "Chain",
     "ChainError",
@@ -138,6 +144,7 @@ __all__ = [
     "InterruptSignal",
     "InterruptSwallowed",
     "LLMClient",
+    "LLMError",
     "LLMRequest",
     "LLMResponse",
     "Message",
@@ -147,6 +154,7 @@ __all__ = [
     "NodeTimeout",
     "NotHappened",
     "NotStorable",
+    "OpenAIClient",
     "PendingInterrupt",
     "PostgresCheckpointer",
     "Pruned",
@@ -213,12 +221,16 @@ __all__ = [
 
 _LAZY = {
     "Agent": "agent",
+    "AnthropicClient": "llm.anthropic",
+    "AsyncAnthropicClient": "llm.anthropic",
+    "AsyncOpenAIClient": "llm.openai",
     "FunctionModel": "llm.testing",
     "FunctionTool": "tools",
     "LLMClient": "llm.client",
     "LLMRequest": "llm.client",
     "LLMResponse": "llm.client",
     "Message": "llm.messages",
+    "OpenAIClient": "llm.openai",
     "PostgresCheckpointer": "checkpointers.postgres",
     "RunnerTool": "tools",
     "Supervisor": "supervisor",

@@ -19,7 +19,8 @@
     │       └── ForkRefused         no branch can begin here
     ├── AgentError
     │   ├── AgentLimitError         an agent or a team would take more turns, tokens, time or handoffs than it may
-    │   └── AgentOutputError        the model's answer does not fit output_type, asked again as often as allowed
+    │   ├── AgentOutputError        the model's answer does not fit output_type, asked again as often as allowed
+    │   └── LLMError                a provider of models did not answer, or not with a whole answer
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
@@ -147,6 +148,22 @@ class AgentLimitError(AgentError):
 
 class AgentOutputError(AgentError):
     """The final answer did not fit `output_type`, after all re-asks. The run failed; a resume asks the model again."""
+
+
+class LLMError(AgentError):
+    """A provider of models did not answer, or not with a whole answer. The run failed; a resume asks it again.
+
+    `retryable` says whether the same request may work when it is sent again: it is true for a lost connection, a limit
+    on the rate and an error of the provider's own, after the client has tried again itself; and false for a request
+    that was refused, and for an answer that was cut off. `status` is that of HTTP, None where there was none, and
+    `retry_after` the seconds that the provider asks to wait, None where it does not say.
+    """
+
+    def __init__(
+        self, message: str, *, retryable: bool = False, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retryable, self.status, self.retry_after = retryable, status, retry_after
 
 
 class AlreadyResumed(FastdurError):

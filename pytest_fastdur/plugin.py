@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.fixtures import CrashSweep
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.report.data import SweepReport
+    from pytest_fastdur.strict.server import StrictProvider
 
 pytest_plugins = ("pytest_fastdur.clauses",)
 
@@ -317,6 +318,26 @@ def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_p
 
     killable = partial(request.getfixturevalue, "fastdur_killable_postgres")
     return CrashSweep(request.node, effects, fastdur_place, killable)
+
+
+@pytest.fixture
+def strict_openai() -> Iterator[StrictProvider]:
+    """Return a local server of OpenAI's interfaces that refuses what the real one refuses, and answers by a script."""
+    from pytest_fastdur.strict.openai import OpenAI
+    from pytest_fastdur.strict.server import StrictProvider
+
+    with StrictProvider(OpenAI()) as provider:
+        yield provider
+
+
+@pytest.fixture
+def strict_anthropic() -> Iterator[StrictProvider]:
+    """Return a local server of Anthropic's interface that refuses what the real one refuses; it follows a script."""
+    from pytest_fastdur.strict.anthropic import Anthropic
+    from pytest_fastdur.strict.server import StrictProvider
+
+    with StrictProvider(Anthropic()) as provider:
+        yield provider
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

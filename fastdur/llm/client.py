@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fastdur.llm.messages import ToolCall, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from fastdur.llm.messages import Message
 
@@ -28,13 +28,15 @@ class LLMRequest:
 
     Every tool call in `messages` has exactly one answer, right behind the message that asked for it and in its order:
     what providers accept. `output_schema` is the JSON schema that the final answer must fit, None where it is text.
-    `turn` is how often the model has answered in this run.
+    `turn` is how often the model has answered in this run. `on_text`, where there is one, is called with each piece of
+    the answer's text as it comes; a model that cannot do this need not.
     """
 
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
     output_schema: Mapping[str, Any] | None = None
     turn: int = 0
+    on_text: Callable[[str], object] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"asyncio", "decimal", "psutil", "pydantic", "rich", "typer", "uuid"}
+HEAVY = {"anthropic", "asyncio", "decimal", "openai", "psutil", "pydantic", "rich", "typer", "uuid"}
 DRIVERS = {"apsw", "psycopg", "sqlite3"}
 
 
