@@ -123,7 +123,7 @@ def gated(store: Checkpointer, stage: Stage) -> None:
     known._give_back = _nothing  # noqa: SLF001 - how many pages are free is no part of a state
 
 
-def _nothing(*_: object) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Do nothing."""
 
 
