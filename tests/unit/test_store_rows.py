@@ -102,3 +102,12 @@ def test_a_list_that_loses_its_middle_and_a_key_that_goes_make_the_tree_shorter_
         _, tail = body_after(tail, Frame("", 1, state), None, 1024)
         tree = Frame("", 1, state).tree()
         assert abs(tail.size - len(json.dumps(tree, separators=(",", ":")))) <= 8
+
+
+def test_one_number_of_a_list_that_becomes_longer_makes_the_tree_longer_by_as_much():
+    before = {"pad": PAD, "counts": [1, 2, 3, 4, 5]}
+    after = {"pad": PAD, "counts": [1, 2, 30_000, 4, 5]}
+    _, tail = body_after(Tail(0), Frame("", 1, before), None, 1024)
+    body, grown = body_after(tail, Frame("", 1, after), None, 1024)
+    assert loads(body) == {"s": {"counts": [-1, {"2": 30_000}]}}
+    assert grown.size - tail.size == len("30000") - len("3")
