@@ -241,7 +241,7 @@ class _Race:
         """What is wrong with a schedule that was played to its end."""
         told = [
             *playing.violations,
-            *self.referee.of_callers(playing.actors, playing.log, ticked=playing.used["tick"] > 0),
+            *self.referee.of_callers(playing.actors, playing.log, playing.state, ticked=playing.used["tick"] > 0),
             *self.referee.of_acknowledged(playing.actors, playing.log, playing.state),
         ]
         key = (playing.seen, playing.outside, tuple(actor.outcome for actor in playing.actors))
