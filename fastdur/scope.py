@@ -161,8 +161,8 @@ class Scope:
 current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
 """Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose.
 
-It is set inside the `try` whose `finally` sets it back: a signal can come right after any call, and a thread that it has
-thrown out of a node must not stay in the run.
+It is set inside the `try` whose `finally` sets it back: a signal can come right after any call, and a thread that it
+has thrown out of a node must not stay in the run.
 """
 
 active: set[Host] = set()
