@@ -103,7 +103,7 @@ def test_a_file_that_is_brought_back_has_every_step_that_was_acknowledged(tmp_pa
 
 
 @pytest.mark.parametrize("take_away", [remove, empty])
-def test_a_store_is_begun_anew_when_nothing_of_the_old_one_is_left(tmp_path, take_away):
+def test_nothing_is_begun_beside_the_log_of_a_file_that_is_gone_or_empty(tmp_path, take_away):
     path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
     store, other = (SQLiteCheckpointer(path) for _ in range(2))
     Chain("c", store).add_node("a", lambda _: None).execute({}, "before")
@@ -111,11 +111,21 @@ def test_a_store_is_begun_anew_when_nothing_of_the_old_one_is_left(tmp_path, tak
     with pytest.raises(StoreCorrupt, match="gone or empty"):
         Chain("c", other).add_node("a", lambda _: None).execute({}, "after")
     assert log.stat().st_size > 0
-    remove(log)
-    Chain("c", other).add_node("a", lambda _: None).execute({}, "after")
-    assert [head.execution_id for head in other.list_executions()] == ["after"]
     other.close()
     store.close()
+
+
+def test_a_store_is_begun_anew_when_nothing_of_the_old_one_is_left(tmp_path):
+    path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+    store = SQLiteCheckpointer(path)
+    Chain("c", store).add_node("a", lambda _: None).execute({}, "before")
+    remove(path)
+    store.close()
+    remove(log)
+    fresh = SQLiteCheckpointer(path)
+    Chain("c", fresh).add_node("a", lambda _: None).execute({}, "after")
+    assert [head.execution_id for head in fresh.list_executions()] == ["after"]
+    fresh.close()
 
 
 def test_a_directory_that_became_a_file_is_told_like_a_file_that_is_gone(tmp_path):
