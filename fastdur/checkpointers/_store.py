@@ -13,6 +13,7 @@ from fastdur.checkpointers._rows import Tail, Tails, body_after, nonce_of, repla
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._starting import Starting
 from fastdur.checkpointers._values import (
+    checked_limit,
     execution,
     plain,
     question,
@@ -239,6 +240,7 @@ class Store(Starting, EffectRecords, Retention):
         self, execution_id: str | None = None, *, limit: int | None = None
     ) -> list[PendingInterrupt]:
         """The open questions, oldest first."""
+        limit = checked_limit(limit)
         one_run, limited = execution_id is not None, limit is not None
         values = [*([plain(execution_id)] if execution_id is not None else []), *([limit] if limited else [])]
         text = self._sql.pending(one_run=one_run, limited=limited)
@@ -262,6 +264,10 @@ class Store(Starting, EffectRecords, Retention):
         limit: int | None = None,
     ) -> list[Execution]:
         """The heads of runs, newest first."""
+        limit = checked_limit(limit)
+        if status is not None and status not in _ALL:
+            message = f"status is {status!r}; it is one of {', '.join(_ALL)}"
+            raise ValueError(message)
         statuses: Sequence[Status] = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
         if not statuses:
             return []
@@ -276,7 +282,8 @@ class Store(Starting, EffectRecords, Retention):
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
         """Every row of the run, ascending by seq."""
-        newest = _EVERY if limit is None else max(limit, 0)
+        wanted = checked_limit(limit)
+        newest = _EVERY if wanted is None else min(wanted, _EVERY)
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]

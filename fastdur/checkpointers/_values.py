@@ -13,6 +13,18 @@ from fastdur.records import EffectRecord, Execution, PendingInterrupt, frozen_co
 if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Stored
 
+_MOST: Final = 1 << 53
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """How many are wanted at most, as a number that every database takes; None for all of them."""
+    if limit is None:
+        return None
+    if type(limit) is not int or limit < 0:
+        message = f"limit is {limit!r}; give a whole number from 0, or leave it out for all"
+        raise ValueError(message)
+    return min(limit, _MOST)
+
 
 def plain(text: str) -> str:
     """Return `text` in ASCII, escaped as in JSON: lone surrogates and NUL survive in any database."""

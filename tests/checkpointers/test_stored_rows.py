@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from string import ascii_letters
 
@@ -61,7 +62,23 @@ def test_a_limit_keeps_the_newest_rows_ascending(store):
     assert store.list("r", limit=3) == written[-3:]
     assert store.list("r", limit=500) == written
     assert store.list("r", limit=0) == []
-    assert store.list("r", limit=-1) == []
+    assert store.list("r", limit=1 << 80) == written
+    assert len(store.list_executions(limit=1 << 80)) == 1
+    assert store.list_executions(limit=0) == store.list_pending_interrupts(limit=0) == []
+
+
+@pytest.mark.parametrize("limit", [-1, "2", 1.0, True])
+def test_what_is_no_number_of_rows_is_refused_alike_by_every_list(store, limit):
+    """Wrong: all of them, none, or an error of the database, as each takes it."""
+    start(store)
+    for call in (store.list_executions, store.list_pending_interrupts, partial(store.list, "r")):
+        with pytest.raises(ValueError, match="limit"):
+            call(limit=limit)
+
+
+def test_a_status_that_no_run_can_have_is_refused(store):
+    with pytest.raises(ValueError, match=r"'done'; it is one of running, paused"):
+        store.list_executions(status="done")
 
 
 def test_every_row_is_found_by_its_id_and_by_nothing_else(store):
