@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
-from fastdur._functions import is_a
+from fastdur._functions import is_a, survived
 from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import (
     EffectDeadlock,
@@ -130,6 +130,7 @@ class EffectCall:
                 return (yield from self._end(record, found.result))
         repeats = effect.on_unknown == "rerun"
         body = effect.given(self.args, self.kwargs)
+        self.memory.doubt(record, sure=False)  # whatever cuts the next lines off, the body may have run
         value, error = yield from RunEffect(record, node.address, *body, repeats=repeats)
         if error is not None:
             yield from self._failed(record, error)
@@ -169,8 +170,7 @@ class EffectCall:
         self, record: EffectRecord, value: object
     ) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Record the result and give it back as it was recorded."""
-        ended = self._outcome(record, value)
-        self.memory.doubt(record, sure=False)  # whatever cuts the next line off, the body has run
+        ended = _outcome(record, value)
         try:
             yield from EndEffect(ended, self.node.address)
         except NotStorable as error:  # longer than this store takes
@@ -244,11 +244,19 @@ class EffectCall:
         self.node.refused = EffectUnknown(message, run, record.key)
         return self.node.refused
 
-    def _outcome(self, record: EffectRecord, value: object) -> EffectRecord:
-        try:
-            return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
-        except NotStorable as error:
-            return _unstorable(record, error)
+
+
+def _outcome(record: EffectRecord, value: object) -> EffectRecord:
+    """The record of a body that has returned. An object that defends itself against being read cannot be stored."""
+    ended = survived(_frozen, record, value)
+    return _unstorable(record, NotStorable(f"the result of {record.name}() cannot be read")) if ended is None else ended
+
+
+def _frozen(record: EffectRecord, value: object) -> EffectRecord:
+    try:
+        return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
+    except NotStorable as error:
+        return _unstorable(record, error)
 
 
 def _unstorable(record: EffectRecord, error: NotStorable) -> EffectRecord:

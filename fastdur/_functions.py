@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial, wraps
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -56,6 +57,34 @@ def held_in(fn: Callable[..., Any]) -> list[Any]:
     return found
 
 
+def bound_to(fn: Callable[..., Any]) -> list[Any]:
+    """What comes before the arguments of a call, so that another one is another call: the object of a method that was
+    taken from it, an object that is called itself, and what a partial has filled in by position.
+    """
+    found: list[Any] = []
+    plain: Any = fn
+    while isinstance(plain, partial):
+        found = [*plain.args, *found]
+        plain = plain.func
+    whose = getattr(plain, "__self__", None)
+    if whose is not None:
+        return found if type(whose) is ModuleType else [whose, *found]
+    if hasattr(plain, "__code__") or not hasattr(type(plain).__call__, "__code__"):
+        return found
+    return [plain, *found]
+
+
+def known_module(module: str) -> str:
+    """The name by which any process imports a module, also in one that began with it, where it is `__main__`."""
+    if module not in ("__main__", "__mp_main__"):
+        return module
+    begun_with = sys.modules.get(module)
+    spec, file = getattr(begun_with, "__spec__", None), getattr(begun_with, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return module if file is None else str(file).replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+
+
 def flags_of(fn: Callable[..., Any]) -> int:
     """The code flags of what runs when `fn` is called; 0 for no Python code."""
     return getattr(code_of(fn), "co_flags", 0)
@@ -77,7 +106,7 @@ def chained(fn: Callable[..., Any], after: Callable[[Any], Any]) -> Callable[...
 
     def called(*args: Any, **kwargs: Any) -> Any:
         value = fn(*args, **kwargs)
-        return awaited(value) if hasattr(value, "__await__") else after(value)
+        return awaited(value) if awaitable(value) else after(value)
 
     return acalled if is_async(fn) else called
 
@@ -113,11 +142,15 @@ def _named(ask: FunctionType, body: FunctionType) -> FunctionType:
     return named
 
 
+def awaitable(value: object) -> bool:
+    """Whether a value can be awaited. Its class is looked at, as `await` does; the value itself is asked nothing."""
+    return any("__await__" in members_of(cls) for cls in mro_of(type(value)))
+
+
 def discard(value: Any) -> None:
     """Close a coroutine that nobody will await."""
-    close = getattr(value, "close", None)
-    if close is not None:
-        close()
+    if awaitable(value) and any("close" in members_of(cls) for cls in mro_of(type(value))):
+        value.close()
 
 
 def said(error: BaseException) -> str:
@@ -173,7 +206,7 @@ def short_name(cls: type[Any]) -> str:
 def dotted_name(cls: type[Any]) -> str:
     """The name of a class with its module, whatever the class says of itself."""
     module: object = _MODULE(cls)
-    return f"{str.__str__(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
+    return f"{known_module(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
 
 
 def annotate(error: BaseException, note: str) -> None:
