@@ -57,10 +57,13 @@ class Declared:
         if key_fn is not None and not callable(key_fn):
             message = f"key_fn={key_fn!r} is no function of the arguments"
             raise TypeError(message)
+        if key_fn is not None and is_async(key_fn):
+            message = f"key_fn={key_fn!r} is an `async def`; give a plain function of the arguments"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
-        self.name = checked_name(name, "name=") if name is not None else f"{known_module(fn.__module__)}.{fn.__qualname__}"
+        self.name = f"{known_module(fn.__module__)}.{fn.__qualname__}" if name is None else checked_name(name, "name=")
         # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
         # Without one, what a function has captured may make it another, and only its place says which it is.
         self._bound_to = bound_to(fn)

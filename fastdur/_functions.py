@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import partial, wraps
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -42,6 +43,33 @@ def captures(fn: Callable[..., Any]) -> bool:
     """
     code = code_of(fn)
     return not {"__class__", getattr(code, "co_name", "")}.issuperset(getattr(code, "co_freevars", ()))
+
+
+def captured_in(fn: Callable[..., Any], outer: Callable[..., Any]) -> dict[str, Any]:
+    """The variables that a function has captured and that neither `outer` nor a function captured by that brings along:
+    what tells it from others that were made like it while `outer` was running. Those without a value are left out.
+    """
+    known = _cells(outer, {})
+    code, found = code_of(fn), {}
+    for name, cell in zip(code.co_freevars, _closure(fn), strict=True):
+        if id(cell) not in known and name != code.co_name:
+            with suppress(ValueError):  # it has no value yet
+                found[name] = cell.cell_contents
+    return found
+
+
+def _closure(fn: Callable[..., Any]) -> tuple[Any, ...]:
+    return getattr(_function_of(fn), "__closure__", None) or ()
+
+
+def _cells(fn: Callable[..., Any], known: dict[int, Any]) -> dict[int, Any]:
+    """The variables that a function has captured, and those of the functions in them."""
+    for cell in _closure(fn):
+        if id(cell) not in known:
+            known[id(cell)] = cell
+            with suppress(ValueError):
+                _cells(cell.cell_contents, known)
+    return known
 
 
 def held_in(fn: Callable[..., Any]) -> list[Any]:
