@@ -66,10 +66,18 @@ def test_a_schema_may_have_any_name(dsn, admin, schema):
     admin.execute(psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(psycopg.sql.Identifier(schema)))
 
 
-@pytest.mark.parametrize("schema", ["", "x" * 64, "a\0b", "50%"])
+@pytest.mark.parametrize("schema", ["", "x" * 64, "é" * 32, "a\0b", "50%", "lone \ud800"])
 def test_a_name_that_no_schema_can_have_is_refused_at_once(dsn, schema):
     with pytest.raises(ValueError, match="schema"):
         PostgresCheckpointer(dsn, schema)
+
+
+def test_a_name_that_the_server_keeps_for_itself_is_said_to_be_the_fault(dsn):
+    with (
+        closing(PostgresCheckpointer(dsn, "pg_mine")) as store,
+        pytest.raises(StoreUnavailable, match=r"unacceptable schema name.*another schema"),
+    ):
+        store.setup()
 
 
 SETTER = """
