@@ -276,7 +276,7 @@ class Pool(psycopg_pool.ConnectionPool[Connection]):
             super().__del__()
 
 
-def parsed(connection_string: str) -> tuple[str, str]:
+def parsed(connection_string: object) -> tuple[str, str]:
     """Return what to connect with, and where that leads, for people: host, port and database, never a password.
 
     Raises `ValueError` for a string that the driver does not understand, `TypeError` for what is none.
