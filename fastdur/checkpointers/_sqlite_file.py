@@ -79,8 +79,8 @@ def create(path: str) -> None:
     left = os.path.isfile(log) and os.path.getsize(log)  # noqa: PTH113, PTH202 - pathlib costs its import
     if left and not place_of(path, (0, 0)):
         message = (
-            f"The store {path} is gone or empty, and its log {log} is still there, with steps that may be nowhere else; "
-            "nothing was changed. Bring the file back to the log's side, or remove the log too and begin anew."
+            f"The store {path} is gone or empty, and its log {log} is still there, with steps that may be nowhere "
+            "else; nothing was changed. Bring the file back to the log's side, or remove the log too and begin anew."
         )
         raise StoreCorrupt(message)
     try:

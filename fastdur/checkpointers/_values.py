@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii
+from operator import index
 from typing import TYPE_CHECKING, Final, cast
 
 from fastdur._codec import dumps, loads
@@ -13,23 +14,14 @@ from fastdur.records import EffectRecord, Execution, PendingInterrupt, frozen_co
 if TYPE_CHECKING:
     from fastdur.checkpointers._patience import Stored
 
-_MOST: Final = 1 << 53
-
-
-def checked_limit(limit: int | None) -> int | None:
-    """How many are wanted at most, as a number that every database takes; None for all of them."""
-    if limit is None:
-        return None
-    if type(limit) is not int or limit < 0:
-        message = f"limit is {limit!r}; give a whole number from 0, or leave it out for all"
-        raise ValueError(message)
-    return min(limit, _MOST)
-
 
 def plain(text: str) -> str:
     """Return `text` in ASCII, escaped as in JSON: lone surrogates and NUL survive in any database."""
     return encode_basestring_ascii(text)[1:-1]
 
+
+_ALL_OF_THEM: Final = 1 << 62
+"""More than any table has."""
 
 _LONGEST_INDEXED: Final = 2000
 """Characters as they are stored. An index of Postgres takes some 2,700, after a compression that may gain nothing."""
@@ -50,6 +42,11 @@ def indexed(text: str, what: str) -> str:
 def unplain(stored: str) -> str:
     """Return the text that `plain` was given."""
     return cast("str", loads(f'"{stored}"')) if "\\" in stored else stored
+
+
+def at_most(limit: int) -> int:
+    """Return `limit` as any database takes it: below 0 it is 0. Raises `TypeError` for what is no whole number."""
+    return min(max(int(index(limit)), 0), _ALL_OF_THEM)
 
 
 def plain_or_none(text: str | None) -> str | None:
