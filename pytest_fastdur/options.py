@@ -8,6 +8,7 @@ import pytest
 
 from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
 from pytest_fastdur.plugin import option
+from pytest_fastdur.schedules import is_schedule, parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ def check(given: dict[str, str]) -> None:  # noqa: C901 - one clause for each op
         if "boundaries" in given:
             boundaries_named(given["boundaries"])
         if "replay" in given:
-            parse_token(given["replay"])
+            (parsed if is_schedule(given["replay"]) else parse_token)(given["replay"])
     except SweepError as error:
         raise pytest.UsageError(str(error)) from None
     for name, allowed in _CHOICES.items():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.databases import PostgresStores
     from pytest_fastdur.fixtures import CrashSweep
     from pytest_fastdur.ledger import EffectLedger
+    from pytest_fastdur.racing import Interleaving, Racing
     from pytest_fastdur.strict.server import StrictProvider
 
 _OPTIONS = {
@@ -48,7 +49,7 @@ _OPTIONS = {
 }
 PATCH = "fastdur-regressions.patch"
 _MARKER = "fastdur(faults, at, boundaries, depth, budget, seed): what crash_sweep does where its call does not say"
-_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
+_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep, or interleave, plays before anything else"
 _LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
 
 
@@ -279,6 +280,22 @@ def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_p
 
     killable = partial(request.getfixturevalue, "fastdur_killable_postgres")
     return CrashSweep(request.node, effects, fastdur_place, killable)
+
+
+@pytest.fixture
+def interleave(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> Interleaving:
+    """Return the player of races: `interleave(build, ["resume", "recover"], …)` tries every order of a few callers."""
+    from pytest_fastdur.racing import Interleaving
+
+    return Interleaving(request.node, effects, fastdur_place)
+
+
+@pytest.fixture
+def race(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> Racing:
+    """Return the race of real processes: `race(build, ["resume"] * 4, rounds=50, …)`."""
+    from pytest_fastdur.racing import Racing
+
+    return Racing(request.node, effects, fastdur_place)
 
 
 @pytest.fixture
