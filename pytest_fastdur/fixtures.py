@@ -11,9 +11,11 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files
+from pytest_fastdur.ending import keep
 from pytest_fastdur.extended import extended
 from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
-from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.options import report_folder
+from pytest_fastdur.plugin import option
 from pytest_fastdur.report.progress import Bar
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.schedules import is_schedule
@@ -249,7 +251,7 @@ class CrashSweep:
             file.writelines(f"{line}\n" for line in lines_of(recorded, report))
 
     def _keep(self, report: SweepReport) -> None:
-        self._item.stash.setdefault(SWEEPS, []).append(report)
+        keep(self._item, report)
         properties = self._item.user_properties
         properties.append(("fastdur.story", report.story))
         properties.append(("fastdur.points", report.points))
