@@ -32,8 +32,19 @@ if TYPE_CHECKING:
     from pytest_fastdur.evidence import End
 
 __all__ = [
-    *("KINDS", "Kind", "Node", "Outcome", "Program", "Relay", "Talk", "Team"),
-    *("agents", "chains", "outcome", "supervisors", "swarms"),
+    "KINDS",
+    "Kind",
+    "Node",
+    "Outcome",
+    "Program",
+    "Relay",
+    "Talk",
+    "Team",
+    "agents",
+    "chains",
+    "outcome",
+    "supervisors",
+    "swarms",
 ]
 
 Kind = Literal[
