@@ -253,7 +253,6 @@ class EffectCall:
         return self.node.refused
 
 
-
 def _task() -> object:
     """The task of an event loop that is being run."""
     from asyncio import current_task

@@ -191,7 +191,9 @@ class CrashSweep:
         budget, seed = chosen("budget"), chosen("seed")
         token = option(config, "replay")
         if token is not None and is_schedule(token):
-            message = f"{token!r} is a schedule, which a test with the fixture interleave plays, and no history of a sweep"
+            message = (
+                f"{token!r} is a schedule, which a test with the fixture interleave plays, and no history of a sweep"
+            )
             raise SweepError(message)
         kept = self._kept()
         return Order(

@@ -192,9 +192,12 @@ def test_quiet_means_one_line_for_each_story(suite):
 def test_workers_with_other_hash_seeds_see_the_same_points_in_the_same_order(suite, monkeypatch):
     pytester = suite(RIGHT + WRONG.replace("test_refund", "test_wrong") + RIGHT.replace("test_refund", "test_more"))
     printed = []
-    for seed, workers in (("1", ["-n", "2"]), ("2", ["-n", "2"]), ("3", ["-p", "no:xdist"])):
+    options = ["--fastdur-faults=crash,raise", "-p", "no:cacheprovider"]
+    runs = [(pytester.runpytest_inprocess, "of this process", ["-p", "no:xdist"])]
+    runs += [(pytester.runpytest_subprocess, seed, ["-n", "2"]) for seed in ("1", "2")]
+    for run, seed, workers in runs:
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        result = pytester.runpytest_subprocess(*workers, "--fastdur-faults=crash,raise", "-p", "no:cacheprovider")
+        result = run(*workers, *options)
         result.assert_outcomes(passed=2, failed=1)
         text = result.stdout.str()
         section = text[text.index("= fastdur =") :].splitlines()
