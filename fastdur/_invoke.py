@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze, joined
 from fastdur._failures import uncommitted
-from fastdur._functions import discard, is_a, is_async, said, short_name
+from fastdur._functions import awaitable, discard, is_a, is_async, said, short_name
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._own import own
 from fastdur._steps import Asked, Done, Failed
@@ -94,7 +94,7 @@ class Invocation:
         if is_async(self.call.fn):
             return self._judge(await self._awaited(self.call.fn, self.live))
         value, error = await self._threaded()
-        if error is None and hasattr(value, "__await__"):
+        if error is None and awaitable(value):
             return self._judge(await self._awaited(_itself, value))
         return self._judge((value, error))
 
@@ -200,7 +200,7 @@ class Invocation:
         return cancelled
 
     def _done(self, value: Any) -> Done | Failed:
-        if type(value) is not dict and hasattr(value, "__await__"):
+        if type(value) is not dict and awaitable(value):
             discard(value)
             message = f"Node {self.node.address!r} returned a coroutine to a sync call; call the a… form of this one."
             return self.failed(NodeIsAsync(message))
@@ -258,7 +258,7 @@ def run_body(effect: RunEffect) -> Outcome:
         return None, error
     finally:
         current.set(scope)
-    if hasattr(value, "__await__"):
+    if awaitable(value):
         discard(value)
         return None, NodeIsAsync(f"{effect.record.name}() returned a coroutine; decorate an `async def`, and await it")
     return value, None
@@ -290,7 +290,7 @@ async def arun_body(effect: RunEffect) -> Outcome:
     try:
         current.set(Scope(scope.node, effect.record))
         value = _called(effect)
-        return (await value if hasattr(value, "__await__") else value), None
+        return (await value if awaitable(value) else value), None
     except BaseException as error:
         return None, error
     finally:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastdur._memory import Memory
     from fastdur._steps import Machine
     from fastdur.checkpointers._cursor import TransactionCursor
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Claim, EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
@@ -57,6 +58,7 @@ class Host(Protocol):
     poisoned: bool
     recorded: bool
     memory: Memory
+    store: Checkpointer
     claim: Claim | None
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
@@ -80,6 +82,7 @@ class NodeCall:
         "calls",
         "children",
         "closed",
+        "fn",
         "host",
         "kind",
         "notes",
@@ -92,6 +95,7 @@ class NodeCall:
     def __init__(self, host: Host, effect: Invoke) -> None:
         self.host = host
         self.kind = effect.call.kind
+        self.fn = effect.call.fn
         self.address = effect.address
         self.path = effect.path
         self.questions = effect.questions
@@ -249,6 +253,7 @@ class Parent:
     token: str
     recorded: bool
     child_id: str
+    store: Checkpointer | None = None
 
 
 def parent_of(name: str) -> Parent | None:
@@ -268,7 +273,7 @@ def parent_of(name: str) -> Parent | None:
     number = node.children[place] = node.children.get(place, 0) + 1
     token = node.host.claim.token if node.host.claim is not None else ""
     child_id = place if number == 1 else f"{place} ({number})"
-    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id)
+    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id, node.host.store)
 
 
 def is_inside() -> bool:
