@@ -68,7 +68,9 @@ def _cells(fn: Callable[..., Any], known: dict[int, Any]) -> dict[int, Any]:
         if id(cell) not in known:
             known[id(cell)] = cell
             with suppress(ValueError):
-                _cells(cell.cell_contents, known)
+                inner = cell.cell_contents
+                if type(inner) is FunctionType:
+                    _cells(inner, known)
     return known
 
 
