@@ -43,11 +43,12 @@ class EffectCall:
         self.args, self.kwargs = args, kwargs
         bound = effect.bound(args, kwargs)
         if effect.asks(bound):
-            token = current.set(Scope(scope.node, scope.effect, asks=False))
+            before = current.get()
             try:
+                current.set(Scope(scope.node, scope.effect, asks=False))
                 self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
             finally:
-                current.reset(token)
+                current.set(before)
         else:
             self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
         self.which = effect.which(self.node.fn)

@@ -67,13 +67,14 @@ class Invocation:
         return self._judge(detached.outcome if in_time else self._abandon(detached))
 
     def _call(self) -> Outcome:
-        token = current.set(Scope(self.node))
+        before = current.get()
         try:
+            current.set(Scope(self.node))
             return self.call.fn(self.live), None
         except BaseException as error:
             return None, error
         finally:
-            current.reset(token)
+            current.set(before)
 
     def _abandon(self, detached: Detached) -> Outcome:
         """Leave a call that is out of time to itself; the claim is kept until it returns."""
@@ -122,13 +123,14 @@ class Invocation:
         return task.result() if in_time else (None, self._out_of_time())
 
     async def _acall(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], argument: object) -> Outcome:
-        token = current.set(Scope(self.node))
+        before = current.get()
         try:
+            current.set(Scope(self.node))
             return await fn(argument), None
         except BaseException as error:
             return None, error
         finally:
-            current.reset(token)
+            current.set(before)
 
     async def _threaded(self) -> Outcome:
         import asyncio
@@ -249,13 +251,13 @@ def run_body(effect: RunEffect) -> Outcome:
     """Run the body of an effect; whatever it raises is its outcome."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
-    token = current.set(Scope(scope.node, effect.record))
     try:
+        current.set(Scope(scope.node, effect.record))
         value = _called(effect)
     except BaseException as error:
         return None, error
     finally:
-        current.reset(token)
+        current.set(scope)
     if awaitable(value):
         discard(value)
         return None, NodeIsAsync(f"{effect.record.name}() returned a coroutine; decorate an `async def`, and await it")
@@ -267,11 +269,11 @@ def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
     scope = current.get()
     assert scope, "an effect runs inside a node"
     record = effect.record
-    token = current.set(Scope(scope.node, record))
     try:
+        current.set(Scope(scope.node, record))
         value = _called(effect)
     finally:
-        current.reset(token)
+        current.set(scope)
     if scope.node.host.poisoned:
         scope.node.check()
     try:
@@ -285,14 +287,14 @@ async def arun_body(effect: RunEffect) -> Outcome:
     """`run_body` for an `async def`."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
-    token = current.set(Scope(scope.node, effect.record))
     try:
+        current.set(Scope(scope.node, effect.record))
         value = _called(effect)
         return (await value if awaitable(value) else value), None
     except BaseException as error:
         return None, error
     finally:
-        current.reset(token)
+        current.set(scope)
 
 
 def is_pause(error: BaseException) -> bool:

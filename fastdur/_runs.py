@@ -158,7 +158,8 @@ def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
 
     The child runs that its nodes have started are cancelled after it, each in a transaction of its own; cancelling
     again sees to those that were left, and else changes nothing. An owner at work is fenced: its next write is refused
-    and its call raises `RunCancelled`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
+    and its call raises `RunCancelled`; one that writes faster than its run can be read is fenced before that, and may
+    raise `StaleRun`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
     """
     run(_ending.cancel(execution_id), _reading(execution_id, checkpointer).perform)
 

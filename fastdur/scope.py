@@ -163,7 +163,11 @@ class Scope:
 
 
 current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
-"""Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose."""
+"""Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose.
+
+It is set inside the `try` whose `finally` sets it back: a signal can come right after any call, and a thread that it
+has thrown out of a node must not stay in the run.
+"""
 
 active: set[Host] = set()
 """The lifetimes of this process that own a run: while there are any, a thread without a scope may belong to one."""
@@ -213,23 +217,29 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
         @wraps(fn)
         async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
-            token, within = current.set(scope), inside.set(cursor)
+            before, within = current.get(), inside.get()
             try:
+                current.set(scope)
+                inside.set(cursor)
                 return await body(*args, **kwargs)
             finally:
-                inside.reset(within)
-                current.reset(token)
+                inside.set(within)
+                current.set(before)
 
         return cast("Callable[P, R]", acarried)
 
     @wraps(fn)
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
-        token, within = current.set(scope), inside.set(cursor)
+        before, within = current.get(), inside.get()
         try:
+            current.set(scope)
+            inside.set(cursor)
             return fn(*args, **kwargs)
         finally:
-            inside.reset(within)
-            current.reset(token)
+            try:
+                inside.set(within)
+            finally:
+                current.set(before)
 
     return carried
 
