@@ -120,7 +120,7 @@ class Declared:
         bound = self._bind(*args, **kwargs)
         if not self._bound_to:
             return bound
-        return {**bound, _BOUND_TO: [_form(each) or imported_name(type(each)) for each in self._bound_to]}
+        return {**bound, _BOUND_TO: [_form(each) or _class_name(each) for each in self._bound_to]}
 
     def given(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -175,7 +175,7 @@ _BOUND_TO = "what it is bound to"
 """No name of an argument."""
 
 
-def _form(bound_to: object) -> str | None:
+def _form(bound_to: Any) -> str | None:
     """What a function is bound to, as it counts in the key of a call: with its values, if they have a form."""
     if isinstance(bound_to, type):
         return imported_name(bound_to)
@@ -183,6 +183,11 @@ def _form(bound_to: object) -> str | None:
         return fingerprint(bound_to, _BOUND_TO)
     except NotStorable:
         return None
+
+
+def _class_name(bound_to: object) -> str:
+    cls: type[Any] = type(bound_to)
+    return imported_name(cls)
 
 
 def _fixed(value: object) -> str | None:
