@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fastdur._admission import admit, admit_once, first_frame
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
@@ -39,6 +40,7 @@ from fastdur._steps import (
     asked_node,
     clocked,
     due_trail,
+    heard_by,
     limited,
     machine_at,
     open_questions,
@@ -71,8 +73,9 @@ class Ended:
 
 def start(root: Machine, execution_id: str, data: State) -> Steps:
     """Begin a run and walk it. Its head is durable before any user code runs."""
+    data = yield from admit(root, data)
     yield from Start(execution_id, root.name, root.kind, root.graph(), data)
-    return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+    return (yield from walk(root, execution_id, first_frame(root, data)))
 
 
 def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -> Steps:
@@ -82,6 +85,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
     it is reopened with it.
     """
     of = parent.execution_id, parent.path
+    data = yield from admit_once(root, execution_id, data)
     try:
         yield from Start(
             execution_id, root.name, root.kind, root.graph(), data, *of, parent.token, recorded=parent.recorded
@@ -92,7 +96,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
             raise
         _check_same(reading.head, root, data)
     else:
-        return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+        return (yield from walk(root, execution_id, first_frame(root, data)))
     frame = newest_frame(reading, root)
     if reading.head.status == "completed":
         return Ended(stored_result(execution_id, "completed", frame))
@@ -211,7 +215,7 @@ def newest_frame(reading: Reading, root: Machine | None) -> Frame:
     if reading.last is not None:
         return reading.last.frames
     data: Any = reading.head.input
-    return Frame("", 0, root.begin(data) if root is not None else {"data": data})
+    return Frame("", 0, {"data": data}) if root is None else first_frame(root, data)
 
 
 def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect[Any], Any, Entry]:
@@ -310,7 +314,10 @@ def _called(
 ) -> Generator[Effect[Any], Any, tuple[Frame, Held | None] | Ended]:
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
-    outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
+    if step.kind == "model":
+        outcome = yield replace(_attempt(step, trail, 0), on_text=heard_by(root, trail))
+    else:
+        outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
     trail = clocked(root, trail, outcome.seconds)
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)

@@ -42,6 +42,10 @@ class Runner(Forking):
     kind: str
     max_seconds: float | None = None
     """How long the calls of a run may take together; None if nobody counts."""
+    guarded: bool = False
+    """Whether guardrails are asked about what a run begins with."""
+    on_text: Callable[[str, str], object] | None = None
+    """Who hears what the models say while they say it."""
     async_start = "aexecute"
     """The name of the call that starts a run on an event loop."""
 
@@ -92,6 +96,14 @@ class Runner(Forking):
     @abstractmethod
     def addresses(self, state: State) -> list[str]:
         """The nodes that a state will enter by name."""
+
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked: as it was, where a topology has none."""
+        return state
+
+    def passed(self, data: State, state: State) -> State:  # noqa: ARG002 - of the protocol
+        """What the guardrails have left of `data`: all of it, where a topology has none."""
+        return data
 
     def paused(self, state: State) -> State:
         """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""

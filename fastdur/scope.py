@@ -56,6 +56,7 @@ class Host(Protocol):
     durable: bool
     poisoned: bool
     recorded: bool
+    deaf: list[object]
     memory: Memory
     claim: Claim | None
 
@@ -83,6 +84,7 @@ class NodeCall:
         "host",
         "kind",
         "notes",
+        "on_text",
         "path",
         "questions",
         "raised",
@@ -95,6 +97,7 @@ class NodeCall:
         self.address = effect.address
         self.path = effect.path
         self.questions = effect.questions
+        self.on_text = effect.on_text
         self.attempt = effect.attempt
         self.born = process.forks
         self.calls = 0
