@@ -34,6 +34,7 @@ TWINS = {
     ("research_team", "broken_no_idempotent"): "FDL02",
     ("research_team", "broken_shelf"): "FDL12",
     ("support_swarm", "broken_no_key"): "FDL10",
+    ("guarded_desk", "broken_no_key"): "FDL10",
 }
 """The broken twins, and the rule that finds each."""
 
