@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastdur._effects import Invoke, Look
-from fastdur._steps import Call, Failed
+from fastdur._reentry import modified
+from fastdur._steps import Call, Failed, due_trail, machine_at
 from fastdur.errors import RunNotFound
 from fastdur.records import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
+    from fastdur._codec import Frozen
     from fastdur._effects import Effect
     from fastdur._steps import Machine, State
 
@@ -49,3 +51,22 @@ def admit_once(root: Machine, execution_id: str, data: State) -> Generator[Effec
         return (yield from admit(root, data))
     known: Any = reading.head.input
     return known  # type: ignore[no-any-return] # the head of a run has its state
+
+
+def edited(root: Machine, frame: Frame, changes: Mapping[str, Frozen]) -> Frame:
+    """The frames with changes from outside in the state that the next step sees.
+
+    Raises `TypeError` where its machine could not go on with them, before anything is claimed.
+    """
+    trail = due_trail(frame)
+    if changes and trail is not None:
+        check_changes(machine_at(root, trail), changes, "modified_state")
+    return modified(frame, changes)
+
+
+def check_changes(machine: Machine, changes: Mapping[str, Frozen], what: str) -> None:
+    """Raise `TypeError` where a machine could not go on with these changes of its state."""
+    wrong = machine.unfit(changes)
+    if wrong is not None:
+        message = f"{what} of {machine.kind} {machine.name!r}: {wrong}. Nothing was changed."
+        raise TypeError(message)

@@ -8,11 +8,12 @@ from fastdur._codec import thaw
 from fastdur._functions import is_async
 from fastdur._runner import Runner
 from fastdur.errors import AgentLimitError, GraphError
-from fastdur.llm.messages import frozen_message
+from fastdur.llm.messages import frozen_message, unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from fastdur._codec import Frozen
     from fastdur.llm.messages import Message
     from fastdur.records import RunResult
 
@@ -52,6 +53,10 @@ class Conversing(Runner):
     ) -> RunResult:
         """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
         return await self.aexecute(given(input, history), execution_id, context=context)
+
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:
+        """Why a conversation could not go on after these changes."""
+        return unfit(changes)
 
     def _begun_by(self, input: Any) -> Any:
         return {"input": input} if type(input) is str else input

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fastdur._admission import admit, admit_once, first_frame
+from fastdur._admission import admit, admit_once, edited, first_frame
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
@@ -22,7 +22,6 @@ from fastdur._reentry import (
     answered_before,
     asked_in,
     decide,
-    modified,
     status_of,
     stored_path,
     with_answer,
@@ -134,14 +133,14 @@ def resume(root: Machine, request: Request) -> Steps:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
-            frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
+            frame = edited(root, with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
             whose = agent_path(root, entry.trail, asked_node(entry.trail))
             row = _answer_row(whose, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
             again = False
         else:
-            frame = modified(entry.frame, request.modified or {})
+            frame = edited(root, entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
             if not (yield from Take(reading.head, opened, newer, frame)):
                 continue

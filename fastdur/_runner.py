@@ -117,6 +117,10 @@ class Runner(Forking):
         """The limit that a step would break: none, but for topologies that have limits."""
         return None
 
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:  # noqa: ARG002 - of the protocol
+        """Why a run could not go on after these changes from outside: it always can, but for some topologies."""
+        return None
+
     def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
         """What in a state does not fit beside what `graph` and `addresses` say: nothing, but for some topologies."""
         return []

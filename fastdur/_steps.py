@@ -188,6 +188,10 @@ class Machine(Protocol):
         """The limit that `step` would break, which is this frame's own where it is `here`, else one below it."""
         ...
 
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:
+        """Why the machine could not go on after these changes of its state from outside, in words."""
+        ...
+
     def misfits(self, state: State) -> list[str]:
         """What in this state does not fit the machine of today, in words."""
         ...

@@ -6,6 +6,7 @@ import pytest
 
 from fastdur import (
     Agent,
+    AgentMemory,
     Chain,
     GraphError,
     Message,
@@ -20,7 +21,7 @@ from fastdur.errors import SimulatedCrash
 from tests.unit.teams import RUN, Ledger, called, ids, scripted
 
 
-class Book:
+class Book(AgentMemory):
     """A memory that keeps what it is told; `wrong` are the errors that it raises first."""
 
     def __init__(self, *known, wrong=()):
