@@ -168,9 +168,7 @@ def unfit(changes: Mapping[str, Frozen]) -> str | None:
             return f"{key} is {thaw(given)!r}; give a list of messages as the state has them"
         wrong = next((place for place, each in enumerate(given) if not _is_message(each)), None)
         if wrong is not None:
-            return (
-                f"{key}[{wrong}] is {thaw(given[wrong])!r}; give a message as the state has it"
-            )
+            return f"{key}[{wrong}] is {thaw(given[wrong])!r}; give a message as the state has it"
     usage: Any = changes.get("usage", [0, 0])
     if type(usage) is not list or [*map(type, usage)] != [int, int] or min(usage) < 0:
         return f"usage is {thaw(usage)!r}; give [prompt tokens, completion tokens]"
