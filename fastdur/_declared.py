@@ -6,11 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
-from fastdur._functions import GENERATOR, captures, code_of, flags_of, held_in, is_async
+from fastdur._functions import (
+    GENERATOR,
+    bound_to,
+    captures,
+    code_of,
+    flags_of,
+    held_in,
+    is_async,
+    known_module,
+)
 from fastdur._own import changes, own
 from fastdur._promised import never_kept, promised
 from fastdur._refusals import way_out
-from fastdur._registry import full_name
+from fastdur._registry import full_name, imported_name
 from fastdur.errors import IdempotencyError, NotStorable
 
 if TYPE_CHECKING:
@@ -48,14 +57,19 @@ class Declared:
         if key_fn is not None and not callable(key_fn):
             message = f"key_fn={key_fn!r} is no function of the arguments"
             raise TypeError(message)
+        if key_fn is not None and is_async(key_fn):
+            message = f"key_fn={key_fn!r} is an `async def`; give a plain function of the arguments"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
-        self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        self.name = f"{known_module(fn.__module__)}.{fn.__qualname__}" if name is None else checked_name(name, "name=")
         # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
         # Without one, what a function has captured may make it another, and only its place says which it is.
-        self.captures = name is None and captures(fn)
-        self.same: object = fn if self.captures else code_of(fn)
+        self._bound_to = bound_to(fn)
+        unlike = [each for each in self._bound_to if _form(each) is None]
+        self.captures = name is None and (captures(fn) or bool(unlike))
+        self.same: object = unlike[0] if unlike and self.captures else fn if self.captures else code_of(fn)
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
@@ -99,7 +113,10 @@ class Declared:
         """The arguments by name, defaults applied. Raises TypeError like the call itself would."""
         if self._bind is None:
             self._bind = binder(self.fn, self._signature)
-        return self._bind(*args, **kwargs)
+        bound = self._bind(*args, **kwargs)
+        if not self._bound_to:
+            return bound
+        return {**bound, _BOUND_TO: [_form(each) or imported_name(type(each)) for each in self._bound_to]}
 
     def given(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -136,6 +153,20 @@ class Declared:
     def _named(self, known_by: str, path: str) -> str:
         """The key of what is known by this under the name of the function, in this visit if that counts."""
         return digest(f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}")
+
+
+_BOUND_TO = "what it is bound to"
+"""No name of an argument."""
+
+
+def _form(bound_to: object) -> str | None:
+    """What a function is bound to, as it counts in the key of a call: with its values, if they have a form."""
+    if isinstance(bound_to, type):
+        return imported_name(bound_to)
+    try:
+        return fingerprint(bound_to, _BOUND_TO)
+    except NotStorable:
+        return None
 
 
 def _known_by(bound: Mapping[str, Any]) -> str:

@@ -77,19 +77,24 @@ def patch_in_place(old: Any, delta: Any) -> Any:
 def _op(old: Frozen, new: Frozen) -> Any:
     if old is new:
         return MISSING
-    if type(new) is dict:
-        return _dict_op(old, new) if type(old) is dict else [new]
-    if type(new) is list:
-        return _list_op(old, new) if type(old) is list else [new]
+    kind = class_of(new)
+    if kind is dict or kind is list:
+        return _container_op(old, new, kind)
     return MISSING if same_scalar(old, new) else new
+
+
+def _container_op(old: Any, new: Any, kind: type) -> Any:
+    if class_of(old) is not kind:
+        return [new]
+    return _dict_op(old, new) if kind is dict else _list_op(old, new)
 
 
 def _dict_op(old: dict[str, Frozen], new: dict[str, Frozen]) -> Any:
     names = list(new)
     if names[: len(old)] == list(old):
         ops = _ops(old, new, compress(names, map(is_not, old.values(), new.values())))
-        for key in names[len(old) :]:
-            ops[key] = _replace(new[key])
+        if len(names) > len(old):
+            ops.update((key, _replace(new[key])) for key in names[len(old) :])
         return ops or MISSING
     if old.keys().isdisjoint(new):
         return [new]
@@ -106,12 +111,14 @@ def _ops(old: Any, new: Any, places: Iterable[Any]) -> dict[Any, Any]:
     for place in places:
         before, after = old[place], new[place]
         kind = class_of(after)
-        if kind is dict or kind is list or kind is float:
+        if kind is dict or kind is list:
+            op = _container_op(before, after, kind)
+        elif kind is float:
             op = _op(before, after)
-            if op is not MISSING:
-                ops[place] = op
-        elif before != after or type(before) is not kind:
-            ops[place] = after
+        else:
+            op = after if before != after or class_of(before) is not kind else MISSING
+        if op is not MISSING:
+            ops[place] = op
     return ops
 
 
@@ -120,17 +127,17 @@ def _replace(item: Frozen) -> Any:
 
 
 def _list_op(old: list[Frozen], new: list[Frozen]) -> Any:
-    if len(new) < len(old):
-        return _splice(old, new)
-    only_longer = all(map(is_, old, new))
-    places = () if only_longer else compress(count(), map(is_not, old, new))
-    changed = list(islice(places, _MAX_ELEMENT_OPS + 1))
-    if len(changed) > _MAX_ELEMENT_OPS:
+    length = len(old)
+    if len(new) >= length and all(map(is_, old, new)):
+        added = new[length:]
+        return [length, 0, *added] if added else MISSING
+    changed = list(islice(compress(count(), map(is_not, old, new)), _MAX_ELEMENT_OPS + 1))
+    if len(new) < length or len(changed) > _MAX_ELEMENT_OPS:
         return _splice(old, new)
     ops = _ops(old, new, changed)
-    added = new[len(old) :]
+    added = new[length:]
     if not ops:
-        return [len(old), 0, *added] if added else MISSING
+        return [length, 0, *added] if added else MISSING
     if len(new) == 1 and type(new[0]) not in _CONTAINERS:
         return [new]
     if 2 * len(ops) <= len(new) or any(type(new[index]) in _CONTAINERS for index in ops):

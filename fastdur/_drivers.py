@@ -77,7 +77,8 @@ class Lifetime:
         self.durable = durable
         self.context = context
         self.machine: Machine | None = None
-        self.is_child = False
+        self.parent_store: Checkpointer | None = None
+        """The store of the run whose node has started this one, if any."""
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None

@@ -22,10 +22,12 @@ from fastdur._reentry import (
     answered_before,
     asked_in,
     decide,
+    newest_frame,
     status_of,
     stored_path,
     with_answer,
 )
+from fastdur._run_effects import outrun
 from fastdur._steps import (
     Asked,
     Become,
@@ -122,12 +124,16 @@ def _check_same(head: Execution, root: Machine, data: State) -> None:
 def resume(root: Machine, request: Request) -> Steps:
     """Claim a stored run and walk on from its newest frames."""
     before: Reading | None = None
+    tries = 0
     while True:
+        tries += 1
         reading = yield from Look(request.execution_id)
         before = _moved(before, reading)
         frame = newest_frame(reading, root)
         entry = yield from _entry(reading, request, frame)
         newer = check_graph(reading.head.graph, root, frame, accept=request.accept_graph)
+        if request.takeover and (yield from outrun(reading.head, tries)):
+            continue
         value = request.value
         if entry.question is not None and entry.trail is not None and value is not None:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
@@ -207,14 +213,6 @@ def _moved(before: Reading | None, now: Reading) -> Reading:
 
 def _place(reading: Reading) -> tuple[object, ...]:
     return reading.head.epoch, reading.head.seq, reading.head.token
-
-
-def newest_frame(reading: Reading, root: Machine | None) -> Frame:
-    """The frames of the newest row; where there is none yet, those of the start."""
-    if reading.last is not None:
-        return reading.last.frames
-    data: Any = reading.head.input
-    return Frame("", 0, {"data": data}) if root is None else first_frame(root, data)
 
 
 def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect[Any], Any, Entry]:

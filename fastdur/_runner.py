@@ -304,7 +304,7 @@ class Runner(Forking):
             run_id = given or os.urandom(16).hex()
             steps = _engine.start(self, run_id, data)
         life = self._lifetime(run_id, context)
-        life.is_child = parent is not None
+        life.parent_store = None if parent is None else parent.store
         return steps, life
 
     def _branching(self, branch: Branch) -> Steps:

@@ -32,7 +32,7 @@ def drive(steps: Steps, life: Lifetime) -> Ended:
     except StaleRun as stale:
         raise _replaced(stale, life.status(), life) from stale
     except RunInProgress as busy:
-        raise (_told(busy) if life.is_child else busy) from busy.__cause__
+        raise (_told(busy) if life.parent_store is not None else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
@@ -46,7 +46,7 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
     except StaleRun as stale:
         raise _replaced(stale, await in_thread(life.status), life) from stale
     except RunInProgress as busy:
-        raise (_told(busy) if life.is_child else busy) from busy.__cause__
+        raise (_told(busy) if life.parent_store is not None else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
@@ -65,7 +65,7 @@ def _replaced(stale: StaleRun, status: str | None, life: Lifetime) -> FastdurErr
         return RunCancelled(
             "This run was cancelled from outside while it was being worked on; this call wrote nothing more."
         )
-    return _told(stale) if life.is_child else stale
+    return _told(stale) if life.parent_store is not None else stale
 
 
 def _noted(ended: Ended, life: Lifetime) -> Ended:
@@ -158,7 +158,8 @@ def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
 
     The child runs that its nodes have started are cancelled after it, each in a transaction of its own; cancelling
     again sees to those that were left, and else changes nothing. An owner at work is fenced: its next write is refused
-    and its call raises `RunCancelled`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
+    and its call raises `RunCancelled`; one that writes faster than its run can be read is fenced before that, and may
+    raise `StaleRun`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
     """
     run(_ending.cancel(execution_id), _reading(execution_id, checkpointer).perform)
 

@@ -25,6 +25,7 @@
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
+    ├── OtherStore                  a node started a run that is kept in another store than its own
     ├── NodeIsAsync                 a sync call met an `async def`; names the async call
     ├── StaleRun                    this owner was replaced; it wrote nothing
     ├── InterruptError
@@ -198,6 +199,10 @@ class RunInProgress(AlreadyResumed):
 
 class RunExists(FastdurError):
     """A run with this `execution_id` has been started before; resume it or choose another id."""
+
+
+class OtherStore(FastdurError):
+    """A node started a run of a runner whose store is another one than that of its own run. Nothing was started."""
 
 
 class NodeIsAsync(FastdurError, TypeError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 import tests.conformance.broken.leaving
@@ -9,6 +11,7 @@ import tests.conformance.broken.ownership
 import tests.conformance.broken.questions
 import tests.conformance.broken.races
 import tests.conformance.broken.rows  # noqa: F401 - all five fill DEFECTS
+from fastdur import Checkpointer
 from pytest_fastdur.conformance import StoreSuite, run_suite
 from tests.conformance.broken.defects import DEFECTS, suite_of
 
@@ -21,6 +24,22 @@ def test_a_broken_store_fails_the_clauses_that_its_defect_breaks(defect, tmp_pat
     table = run_suite(suite_of(defect), tmp_path, clauses=defect.red)
     assert table.ids("failed") == defect.red, table.render()
     assert not [result for result in table.results if result.reason.startswith(MISTAKES)], table.render()
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=str)
+def test_a_broken_store_takes_every_argument_that_a_store_takes(defect):
+    for name, method in inspect.getmembers(Checkpointer, inspect.isfunction):
+        if not name.startswith("_"):
+            args, kwargs = _arguments(method)
+            inspect.signature(getattr(defect.store, name)).bind(*args, **kwargs)
+
+
+def _arguments(method):
+    parameters = inspect.signature(method).parameters.values()
+    return (
+        [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD],
+        {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY},
+    )
 
 
 def test_every_clause_is_red_for_some_broken_store():

@@ -11,6 +11,7 @@ import pytest
 from fastdur import Agent, Chain, Swarm, TestModel, ToolCall
 from pytest_fastdur import hookspecs, plugin
 from pytest_fastdur.faults import Fault
+from pytest_fastdur.report import progress
 from pytest_fastdur.report.coverage import CrashCoverage
 from pytest_fastdur.report.data import SweepReport
 from pytest_fastdur.report.progress import Bar
@@ -28,7 +29,7 @@ def swept(suite, conftest="", at="after append check", options=()):
     pytester = suite(RIGHT.format(at=at))
     if conftest:
         pytester.makeconftest(conftest)
-    return pytester.runpytest_subprocess(*options)
+    return pytester.runpytest_inprocess(*options)
 
 
 # -- what is promised is written down -----------------------------------------------------------------------------------
@@ -100,9 +101,9 @@ def pytest_fastdur_canonical(frames):
     return {**frames, "s": {**frames["s"], "data": data}}
 """
     pytester = suite(text)
-    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    pytester.runpytest_inprocess().assert_outcomes(failed=1)
     pytester.makeconftest(conftest)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
 
 # -- crash coverage ----------------------------------------------------------------------------------------------------
@@ -264,7 +265,8 @@ def on_a_terminal(command, folder):
     return b"".join(parts).decode()
 
 
-def test_without_a_terminal_there_are_lines_only(suite):
-    pytester = suite(RIGHT.format(at="append *"))
-    pytester.makeconftest("from pytest_fastdur.report import progress\nprogress._FIRST = progress._EVERY = 0.0")
-    assert "test_refund [" not in pytester.runpytest_subprocess().stdout.str()
+def test_without_a_terminal_there_are_lines_only(suite, monkeypatch):
+    for waited in ("_FIRST", "_EVERY"):
+        monkeypatch.setattr(progress, waited, 0.0)
+    result = suite(RIGHT.format(at="append *")).runpytest_inprocess()
+    assert "test_refund [" not in result.stdout.str()

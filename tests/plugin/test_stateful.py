@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 import pytest
@@ -53,15 +54,25 @@ def test_the_real_engine_holds(base):
     run_state_machine_as_test(machine(base), settings=QUICK)
 
 
-def test_the_real_engine_holds_on_postgres(fastdur_postgres):
-    made = machine(DurabilityMachine, Schemas(fastdur_postgres))
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_the_real_engine_holds_on_postgres(fastdur_postgres, awaited):
+    made = machine(DurabilityMachine, Schemas(fastdur_postgres), awaited=awaited)
     run_state_machine_as_test(made, settings=settings(QUICK, max_examples=15))
 
 
 def test_the_real_engine_holds_on_an_event_loop():
-    run_state_machine_as_test(
-        machine(IdempotentEffectsMachine, awaited=True), settings=settings(QUICK, max_examples=20)
-    )
+    run_state_machine_as_test(machine(DurabilityMachine, awaited=True), settings=settings(QUICK, max_examples=20))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("base", MACHINES)
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_every_machine_holds_on_every_store_sync_and_async(request, base, where, awaited):
+    backend = Schemas(request.getfixturevalue("fastdur_postgres")) if where == "postgres" else None
+    many = settings(QUICK, max_examples=400 if "FASTDUR_DEEP" in os.environ else 60, stateful_step_count=8)
+    run_state_machine_as_test(machine(base, backend, awaited=awaited), settings=many)
 
 
 def found(animal, base, **options):

@@ -247,19 +247,19 @@ def test_an_error_of_fastdur_is_no_text_for_the_model(store, go):
 def test_a_tool_that_runs_out_of_time_is_told_to_the_model(store, go):
     import threading
 
-    opened = threading.Event()
+    over = threading.Event()
 
     @tool(timeout=0.01)
     def slow():
-        opened.wait(10)
+        over.wait(10)
 
-    def answer(messages):
-        opened.set()
-        return "late"
+    def let_go(boundary):
+        if (boundary.when, boundary.name) == ("after", "tool turn:0/tool:slow"):
+            over.set()
 
     model = FunctionModel(lambda messages: ToolCall("1", "slow") if len(messages) == 1 else "late")
-    threading.Timer(0.05, opened.set).start()
-    result = go(Agent("a", model, [slow], checkpointer=store).run, "hi", RUN)
+    with observe(let_go, store):
+        result = go(Agent("a", model, [slow], checkpointer=store).run, "hi", RUN)
     assert "timeout" in result.tool_calls[0]["output"]
 
 

@@ -219,8 +219,9 @@ class Lists(ShelfStore):
     def heads(self, asked):
         raise AssertionError
 
-    def list_executions(self, *, status=None, runner=None, unfinished=False, limit=None):
-        return self.heads({"status": status, "runner": runner, "unfinished": unfinished, "limit": limit})
+    def list_executions(self, *, status=None, runner=None, parent=None, unfinished=False, limit=None):
+        given = {"status": status, "runner": runner, "parent": parent, "unfinished": unfinished, "limit": limit}
+        return self.heads(given)
 
     def right(self, asked):
         return super().list_executions(**asked)
@@ -291,6 +292,7 @@ class KeepsNoTags(Rewrites):
 
     def other(self, row):
         value = thaw(row.frames.state["data"])
+        value = value if isinstance(value, (dict, list)) else [value]
         plain = [item if isinstance(item, (dict, list)) else str(item) for item in value]
         return with_data(row, json.loads(json.dumps(plain, default=str, skipkeys=True)))
 
