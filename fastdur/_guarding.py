@@ -84,7 +84,8 @@ class Guards:
 
     def step(self, state: Talk, turn: int, tools: Mapping[str, AnyTool], left: int) -> Call:
         """The next guardrail as a call; `left` is how often an answer may still be asked for again."""
-        position, number = state["guards"]
+        position: str = state["guards"][0]
+        number: int = state["guards"][1]
         about = self._about(state)
         if number >= len(about):  # it was taken away while what it was asked about waited
             return Call("guardrail", f"turn:{turn}/guardrail", 1, turn, _passes, {})
@@ -138,7 +139,8 @@ class Guards:
 
     def judged(self, state: Talk, verdict: Talk) -> tuple[Talk, str | None]:
         """The state after one has been asked, and the position that is through with it, None where more are asked."""
-        position, number = state["guards"]
+        position: str = state["guards"][0]
+        number: int = state["guards"][1]
         if position == "output" and "again" in verdict:
             return _talk.checked(_let_go(state), {"again": _sent_back(verdict["again"])}), "done"
         after = _changed(state, position, self._about(state)[number][1], verdict) if verdict else state

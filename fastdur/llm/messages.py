@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from fastdur._codec import dumps, freeze, thaw
 from fastdur._frozen import TAG, is_tag
@@ -160,18 +160,20 @@ def conversation_of(data: Mapping[str, Any]) -> list[Message]:
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def unfit(changes: Mapping[str, Frozen]) -> str | None:
+def unfit(changes: Mapping[str, Any]) -> str | None:
     """Why an agent could not go on after these changes of its state; None where it can."""
     for key in ("messages", "history"):
         given: Any = changes.get(key, [])
-        if type(given) is not list:
+        if not isinstance(given, list):
             return f"{key} is {thaw(given)!r}; give a list of messages as the state has them"
-        wrong = next((place for place, each in enumerate(given) if not _is_message(each)), None)
+        messages = cast("list[Any]", given)
+        wrong = next((place for place, each in enumerate(messages) if not _is_message(each)), None)
         if wrong is not None:
-            return f"{key}[{wrong}] is {thaw(given[wrong])!r}; give a message as the state has it"
+            return f"{key}[{wrong}] is {thaw(messages[wrong])!r}; give a message as the state has it"
     usage: Any = changes.get("usage", [0, 0])
-    if type(usage) is not list or [*map(type, usage)] != [int, int] or min(usage) < 0:
-        return f"usage is {thaw(usage)!r}; give [prompt tokens, completion tokens]"
+    tokens = cast("list[Any]", usage) if isinstance(usage, list) else []
+    if [*map(type, tokens)] != [int, int] or min(tokens) < 0:
+        return f"usage is {thaw(changes["usage"])!r}; give [prompt tokens, completion tokens]"
     return None
 
 
