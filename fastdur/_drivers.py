@@ -85,6 +85,8 @@ class Lifetime:
         self.epoch = 0
         self.recorded = False
         """Whether effects are answered from records only."""
+        self.deaf: list[object] = []
+        """The listeners that have raised, and hear no more."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False

@@ -20,6 +20,7 @@ from fastdur.errors import (
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
+    LLMError,
     NodeCancelled,
     NodeIsAsync,
     NodeResultError,
@@ -236,8 +237,8 @@ class Invocation:
         return Done(changes.snapshot.frozen, tuple(changes.keys), out, self.node.notes)
 
     def failed(self, error: BaseException) -> Failed:
-        """The outcome of a call that raised. Only an exception of the user's own, or a timeout, is worth a retry."""
-        own = not is_a(error, FastdurError) or is_a(error, EffectFailed, NodeCancelled, NodeTimeout)
+        """The outcome of a call that raised. Only errors of the user's own, of a provider and of time are retried."""
+        own = not is_a(error, FastdurError) or is_a(error, EffectFailed, NodeCancelled, NodeTimeout, LLMError)
         return Failed(error, error_text(error), retryable=own)
 
 

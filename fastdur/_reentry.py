@@ -85,7 +85,7 @@ def newest_frame(reading: Reading, root: Machine | None) -> Frame:
     if root is None or set(frame.state) != {"data"}:
         return frame
     begun: Any = frame.state["data"]
-    return replace(frame, state=root.begin(begun))
+    return replace(frame, state=root.admitted(root.begin(begun)))
 
 
 def status_of(frame: Frame) -> Status:

@@ -51,6 +51,10 @@ class Runner(Forking):
     kind: str
     max_seconds: float | None = None
     """How long the calls of a run may take together; None if nobody counts."""
+    guarded: bool = False
+    """Whether guardrails are asked about what a run begins with."""
+    on_text: Callable[[str, str], object] | None = None
+    """Who hears what the models say while they say it."""
     async_start = "aexecute"
     """The name of the call that starts a run on an event loop."""
 
@@ -102,6 +106,14 @@ class Runner(Forking):
     def addresses(self, state: State) -> list[str]:
         """The nodes that a state will enter by name."""
 
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked: as it was, where a topology has none."""
+        return state
+
+    def passed(self, data: State, state: State) -> State:  # noqa: ARG002 - of the protocol
+        """What the guardrails have left of `data`: all of it, where a topology has none."""
+        return data
+
     def paused(self, state: State) -> State:
         """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
         return state
@@ -112,6 +124,10 @@ class Runner(Forking):
 
     def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:  # noqa: ARG002 - of the protocol
         """The limit that a step would break: none, but for topologies that have limits."""
+        return None
+
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:  # noqa: ARG002 - of the protocol
+        """Why a run could not go on after these changes from outside: it always can, but for some topologies."""
         return None
 
     def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol

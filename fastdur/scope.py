@@ -57,6 +57,7 @@ class Host(Protocol):
     durable: bool
     poisoned: bool
     recorded: bool
+    deaf: list[object]
     memory: Memory
     store: Checkpointer
     claim: Claim | None
@@ -86,6 +87,7 @@ class NodeCall:
         "host",
         "kind",
         "notes",
+        "on_text",
         "path",
         "questions",
         "raised",
@@ -99,6 +101,7 @@ class NodeCall:
         self.address = effect.address
         self.path = effect.path
         self.questions = effect.questions
+        self.on_text = effect.on_text
         self.attempt = effect.attempt
         self.born = process.forks
         self.calls = 0

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fastdur import Agent, Chain, Swarm, TestModel, ToolCall
 from pytest_fastdur import hookspecs, plugin
 from pytest_fastdur.faults import Fault
 from pytest_fastdur.report import progress
@@ -153,6 +154,36 @@ def test_a_node_that_no_story_enters_is_named_and_two_stories_cover_it_together(
     assert alone.percent < 100
     assert (together.never, together.percent) == ([], 100)
     assert CrashCoverage.of([SweepReport.of(high.plain())]) == alone
+
+
+def team(tools):
+    """A swarm: one agent calls tools of its own twice in a turn and hands over, the other has none."""
+    calls = [ToolCall(str(number), name, {}) for number, name in enumerate(tools)]
+    first = Agent("front", TestModel([[*calls, ToolCall("9", "handoff_to_back", {"reason": "x"})]]), [look, leave])
+    second = Agent("back", TestModel("done"))
+    desk = Swarm("desk", [first, second], handoffs={"front": ["back"]})
+    return stories.Story("team", lambda store: Chain("team", store).add_node("desk", desk), input={"input": "hi"})
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def leave() -> str:
+    """Leave."""
+    return "left"
+
+
+def test_a_tool_is_reached_in_whatever_turn_it_is_called_and_a_handoff_is_no_place_to_reach(ledger):
+    both, one = (explore(team(tools), depth=1) for tools in (["look", "look", "leave"], ["look", "look"]))
+    assert CrashCoverage.of([both]).never == []
+    assert CrashCoverage.of([both]).known == {
+        "team/desk/front/tool:look",
+        "team/desk/front/tool:leave",
+        "team/desk/back",
+    }
+    assert CrashCoverage.of([one]).never == ["team/desk/front/tool:leave"]
 
 
 def test_lines_that_only_a_killed_child_has_executed_are_covered(ledger):
