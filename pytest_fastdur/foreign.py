@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.forked import Death
     from pytest_fastdur.subject import Subject
 
+_NO_FAULT = FaultPlan(())
 _PATIENCE = 60
 """Seconds after which a lifetime counts as one that hangs."""
 _BLOCKED = 10
@@ -128,7 +129,7 @@ class _Processes:
             life.how, life.answer = "returned", list(checked(answer)) if order.call == "status" else None
         except SweepError:
             raise
-        except BaseException as error:  # noqa: BLE001 - the process of foreign code ends here, whatever came out of it
+        except BaseException as error:  # the process of foreign code ends here, whatever came out of it
             life.error = f"{type(error).__name__}: {error}"
         send(_plain(life))
 
@@ -222,13 +223,18 @@ class _History:
 class _SubjectSweep:
     """An order being carried out on a subject."""
 
-    def __init__(self, processes: _Processes, ledger: EffectLedger, effects: Mapping[str, str], dsn: str | None) -> None:
+    def __init__(
+        self, processes: _Processes, ledger: EffectLedger, effects: Mapping[str, str], dsn: str | None
+    ) -> None:
         self.processes, self.ledger, self.effects, self._dsn = processes, ledger, effects, dsn
         self.patience = _PATIENCE
 
-    def play(self, plan: FaultPlan = FaultPlan(()), most: int = 20) -> _History:
+    def play(self, plan: FaultPlan = _NO_FAULT, most: int = 20) -> _History:
         """One history, in a fresh place."""
-        with tempfile.TemporaryDirectory(prefix="fastdur-subject-", ignore_cleanup_errors=True) as folder, ExitStack() as open_:
+        with (
+            tempfile.TemporaryDirectory(prefix="fastdur-subject-", ignore_cleanup_errors=True) as folder,
+            ExitStack() as open_,
+        ):
             dsn = None
             if self._dsn is not None:
                 from pytest_fastdur.schemas import fresh_schema

@@ -40,6 +40,10 @@ class Outside:
         self._ledger.record(name, key)
         self._told("after", str(named))
 
+    def happened(self, name: str) -> int:
+        """Ask the world outside how often an effect happened: the look-up that a provider offers."""
+        return self._ledger.count(name)
+
 
 class Subject(Protocol):
     """What a sweep of other code needs to know of it, and all it needs: module or object, both will do."""

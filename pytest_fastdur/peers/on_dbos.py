@@ -6,22 +6,21 @@ idempotency key, so that sending it again is harmless.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from dbos import DBOS, SetWorkflowID
 
 from pytest_fastdur.peers import RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_fastdur.subject import Outside, State
 
 ENGINE, SETTINGS = "dbos", "SQLite system database, defaults; charge a step, approval a recv, recovery at launch"
 _WAIT = 30.0
+_dbos: Any = import_module("dbos")
+DBOS: Any = _dbos.DBOS
 
 
-def _launched(outside: Outside) -> Callable[[int], list[Any]]:
+def _launched(outside: Outside) -> Any:
     DBOS(
         config={
             "name": "refund",
@@ -31,17 +30,18 @@ def _launched(outside: Outside) -> Callable[[int], list[Any]]:
         }
     )
 
-    @DBOS.step(name="charge")
-    def charge(amount: int) -> str:
+    def body(amount: int) -> str:
         outside.effect("charge")
         return f"charged {amount}"
 
-    @DBOS.workflow(name="refund")
-    def refund(amount: int) -> list[Any]:
+    charge: Any = DBOS.step(name="charge")(body)
+
+    def workflow(amount: int) -> list[Any]:
         receipt = charge(amount)
         DBOS.set_event("waits", value=True)
         return [receipt, DBOS.recv("approve", timeout_seconds=3600)]
 
+    refund: Any = DBOS.workflow(name="refund")(workflow)
     DBOS.launch()
     return refund
 
@@ -49,7 +49,7 @@ def _launched(outside: Outside) -> Callable[[int], list[Any]]:
 def start(outside: Outside) -> None:
     """Begin, and stay until it waits for the approval."""
     refund = _launched(outside)
-    with SetWorkflowID(RUN):
+    with _dbos.SetWorkflowID(RUN):
         DBOS.start_workflow(refund, 120)
     DBOS.get_event(RUN, "waits", timeout_seconds=_WAIT)
 
@@ -66,16 +66,14 @@ def status(outside: Outside) -> tuple[State, Any]:
     """Ask the client, which runs nothing."""
     import sqlite3
 
-    from dbos import DBOSClient
-
     path = outside.folder / "dbos.db"
     if not path.exists():
         return "unstarted", None
-    client = DBOSClient(system_database_url=f"sqlite:///{path}")
+    client: Any = _dbos.DBOSClient(system_database_url=f"sqlite:///{path}")
     try:
         found = client.list_workflows(workflow_ids=[RUN])
         waits = bool(found) and client.get_event(RUN, "waits", timeout_seconds=0)
-    except Exception as error:  # noqa: BLE001 - the tables are made by the first launch
+    except Exception as error:  # the tables are made by the first launch
         if isinstance(getattr(error, "orig", None), sqlite3.OperationalError):
             return "unstarted", None
         raise

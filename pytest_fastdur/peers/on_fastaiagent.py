@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from fastaiagent import Chain, FunctionTool, Resume, SQLiteCheckpointer, idempotent, interrupt
 
 from pytest_fastdur.peers import RUN
 
@@ -13,13 +12,15 @@ if TYPE_CHECKING:
     from pytest_fastdur.subject import Outside, State
 
 ENGINE, SETTINGS = "fastaiagent", "SQLiteCheckpointer, defaults; charge under @idempotent, tracing off"
+_engine: Any = import_module("fastaiagent")
 
 
 def _chain(outside: Outside, store: Any) -> Any:
-    @idempotent(key_fn=lambda amount: f"charge-{amount}")
-    def charge(amount: int) -> str:
+    def body(amount: int) -> str:
         outside.effect("charge")
         return f"charged {amount}"
+
+    charge: Any = _engine.idempotent(key_fn=lambda amount: f"charge-{amount}")(body)
 
     def pay(amount: int) -> dict[str, Any]:
         """Charge."""
@@ -27,24 +28,24 @@ def _chain(outside: Outside, store: Any) -> Any:
 
     def review(amount: int) -> dict[str, Any]:
         """Ask."""
-        return {"approved": interrupt("approve", {"amount": amount}).approved}
+        return {"approved": _engine.interrupt("approve", {"amount": amount}).approved}
 
     def finish() -> dict[str, Any]:
         """End."""
         return {"done": "paid"}
 
-    chain: Any = Chain("refund", checkpointer=store)
+    chain: Any = _engine.Chain("refund", checkpointer=store)
     amount = {"amount": "{{state.amount}}"}
-    chain.add_node("pay", tool=FunctionTool(name="pay", fn=pay), input_mapping=amount)
-    chain.add_node("review", tool=FunctionTool(name="review", fn=review), input_mapping=amount)
-    chain.add_node("finish", tool=FunctionTool(name="finish", fn=finish))
+    chain.add_node("pay", tool=_engine.FunctionTool(name="pay", fn=pay), input_mapping=amount)
+    chain.add_node("review", tool=_engine.FunctionTool(name="review", fn=review), input_mapping=amount)
+    chain.add_node("finish", tool=_engine.FunctionTool(name="finish", fn=finish))
     chain.connect("pay", "review")
     chain.connect("review", "finish")
     return chain
 
 
 def _store(outside: Outside) -> Any:
-    return closing(SQLiteCheckpointer(str(outside.folder / "fastaiagent.db")))
+    return closing(_engine.SQLiteCheckpointer(str(outside.folder / "fastaiagent.db")))
 
 
 def start(outside: Outside) -> None:
@@ -61,19 +62,20 @@ def resume(outside: Outside) -> None:
     with _store(outside) as store:
         store.setup()
         last = store.get_last(RUN)
-        answer = Resume(approved=True) if last is not None and last.status == "interrupted" else None
+        answer = _engine.Resume(approved=True) if last is not None and last.status == "interrupted" else None
         asyncio.run(_chain(outside, store).resume(RUN, resume_value=answer))
 
 
 def status(outside: Outside) -> tuple[State, Any]:
-    """Read the newest checkpoint: the end of the chain is the one of its last node."""
+    """Read the newest checkpoint: a chain that has ended has a `run_end`."""
     with _store(outside) as store:
         store.setup()
         last = store.get_last(RUN)
+        rows: list[Any] = store.list(RUN)
     if last is None:
         return "unstarted", None
     if last.status == "interrupted":
         return "paused", None
-    if last.status == "completed" and last.node_id == "finish":
-        return "completed", "paid"
+    if last.status == "completed" and last.node_id == "run_end":
+        return "completed", [row.node_output["output"] for row in rows if row.node_id in ("pay", "finish")][-2:]
     return "running", None

@@ -1,16 +1,9 @@
-"""The refund on LangGraph: `SqliteSaver`, `durability="sync"`, the charge as a `@task` with the provider's key.
-
-As its documentation has it: side effects go into tasks, and are idempotent by a key.
-"""
+"""The refund on LangGraph: `SqliteSaver`, `durability="sync"`, the charge as a `@task`, as its documentation has it."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
-
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.func import task
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
 
 from pytest_fastdur.peers import RUN
 
@@ -18,6 +11,10 @@ if TYPE_CHECKING:
     from pytest_fastdur.subject import Outside, State
 
 ENGINE, SETTINGS = "langgraph", 'SqliteSaver, durability="sync", the charge in a @task'
+SqliteSaver: Any = import_module("langgraph.checkpoint.sqlite").SqliteSaver
+_task: Any = import_module("langgraph.func").task
+_graphs: Any = import_module("langgraph.graph")
+_types: Any = import_module("langgraph.types")
 _CONFIG: Any = {"configurable": {"thread_id": RUN}}
 
 
@@ -28,25 +25,26 @@ class _Refund(TypedDict, total=False):
     done: list[Any]
 
 
-def _graph(outside: Outside, saver: SqliteSaver) -> Any:
-    @task
-    def charge(amount: int) -> str:
+def _graph(outside: Outside, saver: Any) -> Any:
+    def body(amount: int) -> str:
         outside.effect("charge")
         return f"charged {amount}"
+
+    charge: Any = _task(body, name="charge")
 
     def pay(state: _Refund) -> _Refund:
         return {"receipt": charge(state["amount"]).result()}
 
     def review(state: _Refund) -> _Refund:
-        return {"approved": interrupt({"approve": state["amount"]})}
+        return {"approved": _types.interrupt({"approve": state["amount"]})}
 
     def finish(state: _Refund) -> _Refund:
         return {"done": [state["receipt"], state["approved"]]}
 
-    graph: Any = StateGraph(_Refund)
+    graph: Any = _graphs.StateGraph(_Refund)
     for name, node in (("pay", pay), ("review", review), ("finish", finish)):
         graph.add_node(name, node)
-    for one, other in ((START, "pay"), ("pay", "review"), ("review", "finish"), ("finish", END)):
+    for one, other in ((_graphs.START, "pay"), ("pay", "review"), ("review", "finish"), ("finish", _graphs.END)):
         graph.add_edge(one, other)
     return graph.compile(checkpointer=saver)
 
@@ -65,7 +63,7 @@ def resume(outside: Outside) -> None:
     """Answer, where something is asked; else go on from the last checkpoint, which is `invoke(None)`."""
     with _saver(outside) as saver:
         graph = _graph(outside, saver)
-        given = Command(resume=True) if graph.get_state(_CONFIG).interrupts else None
+        given = _types.Command(resume=True) if graph.get_state(_CONFIG).interrupts else None
         graph.invoke(given, _CONFIG, durability="sync")
 
 

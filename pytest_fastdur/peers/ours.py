@@ -5,21 +5,22 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from fastdur import Chain, Resume, RunNotFound, SQLiteCheckpointer, idempotent, interrupt
+from fastdur import Chain, Happened, NotHappened, Resume, SQLiteCheckpointer, idempotent, interrupt
 from pytest_fastdur.peers import RUN
 
 if TYPE_CHECKING:
     from pytest_fastdur.subject import Outside, State
 
-ENGINE, SETTINGS = "fastdur", "SQLiteCheckpointer, defaults; charge under @idempotent, effect_key() to the provider"
+ENGINE, SETTINGS = "fastdur", "SQLiteCheckpointer, defaults; charge under @idempotent, on_unknown asks the provider"
 
 
 def _chain(outside: Outside, store: SQLiteCheckpointer) -> Chain:
-    from fastdur import effect_key
+    def ask(_key: str, _amount: int) -> Any:
+        return Happened("charged 120") if outside.happened("charge") else NotHappened
 
-    @idempotent
+    @idempotent(on_unknown=ask)
     def charge(amount: int) -> str:
-        outside.effect("charge", effect_key())
+        outside.effect("charge")
         return f"charged {amount}"
 
     def pay(state: dict[str, Any]) -> dict[str, Any]:
@@ -61,12 +62,9 @@ def status(outside: Outside) -> tuple[State, Any]:
     """Read the head of the run."""
     with _store(outside) as store:
         chain = _chain(outside, store)
-        try:
-            head = store.get_execution(RUN)
-        except RunNotFound:
-            return "unstarted", None
+        head = store.get_execution(RUN)
         if head is None:
             return "unstarted", None
         if head.status == "completed":
-            return "completed", chain.result(RUN).state["done"]
+            return "completed", chain.result(RUN).final_state["done"]
         return ("paused" if head.status == "paused" else "running"), None
