@@ -23,7 +23,7 @@ from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.lockstep_lives import VALUES
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
-from pytest_fastdur.talks import YES, Relay, Talk, Team
+from pytest_fastdur.talks import YES, Relay, Talk, Team, agents, supervisors, swarms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
