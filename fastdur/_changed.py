@@ -36,7 +36,7 @@ def check_graph(stored: Frozen, machine: Machine, frame: Frame, *, accept: bool)
 def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -> list[str]:
     """The addresses in the frames that the graph of today does not have."""
     nodes = today["nodes"]
-    if stored is not None and _form(stored) != _form(today):
+    if _form(stored, today) != _form(today, today):
         where = "it" if not at else f"node {at[:-1]!r}, inside which the run stands,"
         return [f"{where} was {_a(stored)} and is {_a(today)}, which cannot go on from there"]
     here = stored["entries"] if _at_its_start(stored, frame) else machine.addresses(frame.state)
@@ -66,9 +66,12 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
     return found
 
 
-def _form(graph: Any) -> str:
-    """What the frames of a machine look like: a supervisor is an agent, and a kind of a user's own a chain."""
-    return _FORMS.get(graph["kind"], "chain")
+def _form(graph: Any, instead: Any) -> str:
+    """What the frames of a machine look like: a supervisor is an agent, and a kind of a user's own a chain.
+
+    Of a machine that is not known, what is there `instead` counts.
+    """
+    return _FORMS.get((graph or instead)["kind"], "chain")
 
 
 def _a(graph: Any) -> str:

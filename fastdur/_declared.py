@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
 from fastdur._functions import (
     GENERATOR,
     bound_to,
+    captured_in,
     captures,
     code_of,
+    dotted_name,
     flags_of,
     held_in,
     is_async,
@@ -116,7 +120,7 @@ class Declared:
         bound = self._bind(*args, **kwargs)
         if not self._bound_to:
             return bound
-        return {**bound, _BOUND_TO: [_form(each) or imported_name(type(each)) for each in self._bound_to]}
+        return {**bound, _BOUND_TO: [_form(each) or _class_name(each) for each in self._bound_to]}
 
     def given(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -150,6 +154,18 @@ class Declared:
             raise IdempotencyError(message) from error
         return key, _known_by(bound)
 
+    def which(self, node: Callable[..., Any]) -> str:
+        """What tells a function that `node` has made from others that it makes like it, empty where nothing does.
+
+        Only values that nobody changes in place count, and functions by their names. What the node itself has captured,
+        or a function that it uses, does not: a new release may bring another address along, or another password.
+        """
+        if not self.captures:
+            return ""
+        fixed = {name: _fixed(value) for name, value in captured_in(self.fn, node).items()}
+        told = {name: each for name, each in fixed.items() if each is not None}
+        return fingerprint(told, "captured") if told else ""
+
     def _named(self, known_by: str, path: str) -> str:
         """The key of what is known by this under the name of the function, in this visit if that counts."""
         return digest(f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}")
@@ -159,7 +175,7 @@ _BOUND_TO = "what it is bound to"
 """No name of an argument."""
 
 
-def _form(bound_to: object) -> str | None:
+def _form(bound_to: Any) -> str | None:
     """What a function is bound to, as it counts in the key of a call: with its values, if they have a form."""
     if isinstance(bound_to, type):
         return imported_name(bound_to)
@@ -167,6 +183,27 @@ def _form(bound_to: object) -> str | None:
         return fingerprint(bound_to, _BOUND_TO)
     except NotStorable:
         return None
+
+
+def _class_name(bound_to: object) -> str:
+    cls: type[Any] = type(bound_to)
+    return imported_name(cls)
+
+
+def _fixed(value: object) -> str | None:
+    """A captured value that cannot be changed in place, as it counts."""
+    if type(value) is FunctionType:
+        return f"{known_module(value.__module__)}.{value.__qualname__}"
+    kind = type(value)
+    return fingerprint(value, "captured") if dotted_name(kind) in _FIXED or issubclass(kind, Enum) else None
+
+
+_FIXED = {
+    *(f"builtins.{name}" for name in ("str", "int", "float", "bool", "bytes", "NoneType")),
+    *(f"datetime.{name}" for name in ("datetime", "date", "time", "timedelta")),
+    "decimal.Decimal",
+    "uuid.UUID",
+}
 
 
 def _known_by(bound: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class EffectCall:
     """One call inside a run."""
 
-    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "place", "scope")
+    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "place", "scope", "which")
 
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
@@ -51,6 +51,7 @@ class EffectCall:
                 current.set(before)
         else:
             self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
+        self.which = effect.which(self.node.fn)
         self.memory = self.node.host.memory
 
     def leave(self) -> None:
@@ -77,7 +78,7 @@ class EffectCall:
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:
-                return None, replayed_failure(failed, self.effect.raises)
+                return None, self._is_another(failed) or replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, node.path, self)
             if found is None:
                 if node.host.recorded:
@@ -97,12 +98,27 @@ class EffectCall:
         """The refusal of a record that may be another function's: one that was made in the same place, and captured
         something else, in whatever lifetime.
         """
-        if not self.effect.captures or record.path == self.node.path:
+        if not self.effect.captures:
             return None
+        if record.path == self.node.path:
+            return self._is_unlike(record)
         message = (
             f"{self.effect.name}() has captured variables, and was called like this before at {record.path}, which may "
             "have been another function of that name. Give it a name of its own with @idempotent(name=...); with "
             "per='visit' each visit has a call of its own."
+        )
+        return IdempotencyError(message)
+
+    def _is_unlike(self, record: EffectRecord) -> IdempotencyError | None:
+        """The refusal of a record of this visit that was made by a function which had captured other values."""
+        was = record.args.partition(" ")[2]
+        if record.attempt in self.node.begun or not was or was == self.which:
+            return None
+        name = self.effect.name
+        message = (
+            f"{name}() was called like this before at {record.path} when it had captured other values, so that was "
+            "another function of that name, or the node does not do the same again. Pass what differs as an argument, "
+            f"or give each a name of its own with @idempotent(name=...). If they are one, name={name!r} says so."
         )
         return IdempotencyError(message)
 
@@ -149,7 +165,8 @@ class EffectCall:
         """The record of a call that begins."""
         node = self.node
         key, attempt = self.memory.next_try(self.key, node.path, node.attempt)
-        return EffectRecord(key, self.effect.name, self.known_by, "started", attempt, node.path)
+        args = f"{self.known_by} {self.which}" if self.which else self.known_by
+        return EffectRecord(key, self.effect.name, args, "started", attempt, node.path)
 
     def _transact(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Run the body and commit it with its record: there is no instant at which nobody knows."""

@@ -50,7 +50,8 @@ def captured_in(fn: Callable[..., Any], outer: Callable[..., Any]) -> dict[str, 
     what tells it from others that were made like it while `outer` was running. Those without a value are left out.
     """
     known = _cells(outer, {})
-    code, found = code_of(fn), {}
+    code = code_of(fn)
+    found: dict[str, Any] = {}
     for name, cell in zip(code.co_freevars, _closure(fn), strict=True):
         if id(cell) not in known and name != code.co_name:
             with suppress(ValueError):  # it has no value yet
@@ -68,7 +69,9 @@ def _cells(fn: Callable[..., Any], known: dict[int, Any]) -> dict[int, Any]:
         if id(cell) not in known:
             known[id(cell)] = cell
             with suppress(ValueError):
-                _cells(cell.cell_contents, known)
+                inner = cell.cell_contents
+                if type(inner) is FunctionType:
+                    _cells(inner, known)
     return known
 
 
@@ -170,14 +173,20 @@ def _named(ask: FunctionType, body: FunctionType) -> FunctionType:
     return named
 
 
+def _has(value: object, name: str) -> bool:
+    """Whether the class of a value has a method; nothing of the user's is asked."""
+    cls: type[Any] = type(value)
+    return any(name in members_of(each) for each in mro_of(cls))
+
+
 def awaitable(value: object) -> bool:
     """Whether a value can be awaited. Its class is looked at, as `await` does; the value itself is asked nothing."""
-    return any("__await__" in members_of(cls) for cls in mro_of(type(value)))
+    return _has(value, "__await__")
 
 
 def discard(value: Any) -> None:
     """Close a coroutine that nobody will await."""
-    if awaitable(value) and any("close" in members_of(cls) for cls in mro_of(type(value))):
+    if awaitable(value) and _has(value, "close"):
         value.close()
 
 

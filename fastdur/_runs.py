@@ -98,6 +98,14 @@ def checked_answer(value: Resume | None) -> Resume | None:
     return value
 
 
+def checked_flag(value: object, name: str) -> bool:
+    """Refuse what only looks like a yes or a no: `"false"` is true."""
+    if type(value) is not bool:
+        message = f"{name}={value!r} is neither True nor False; give one of them"
+        raise TypeError(message)
+    return value
+
+
 def checked_store(checkpointer: Checkpointer) -> Checkpointer:
     """Refuse what has no runs; a path is the usual mistake."""
     if not hasattr(checkpointer, "get_execution"):
@@ -177,7 +185,7 @@ def delete_execution(execution_id: str, checkpointer: Checkpointer | None = None
     it, unless `takeover=True`, which fences that owner: its next write is refused; and `ChainResumeError` for the child
     run of an unfinished run, which would start it again.
     """
-    steps = _ending.delete(execution_id, takeover=takeover)
+    steps = _ending.delete(execution_id, takeover=checked_flag(takeover, "takeover"))
     run(steps, _reading(execution_id, checkpointer).perform)
 
 
@@ -185,7 +193,7 @@ async def adelete_execution(
     execution_id: str, checkpointer: Checkpointer | None = None, *, takeover: bool = False
 ) -> None:
     """`delete_execution` on the running event loop."""
-    steps = _ending.delete(execution_id, takeover=takeover)
+    steps = _ending.delete(execution_id, takeover=checked_flag(takeover, "takeover"))
     await arun(steps, _reading(execution_id, checkpointer).aperform)
 
 

@@ -238,6 +238,8 @@ class Schemas:
     def __init__(self, stores: PostgresStores, server: Server | None = None) -> None:
         self._stores = stores
         self.server = server
+        self.dsn = stores.dsn
+        """The database that the schemas are in."""
 
     def __enter__(self) -> Self:
         """Begin."""

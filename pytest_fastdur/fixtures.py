@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
-from pytest_fastdur.backends import Files
+from pytest_fastdur.backends import Files, Schemas
 from pytest_fastdur.ending import keep
 from pytest_fastdur.extended import extended
 from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
+from pytest_fastdur.foreign import sweep_subject
 from pytest_fastdur.options import report_folder
 from pytest_fastdur.plugin import option
 from pytest_fastdur.report.progress import Bar
 from pytest_fastdur.report.records import lines_of
 from pytest_fastdur.schedules import is_schedule
 from pytest_fastdur.story import Story
+from pytest_fastdur.subject import is_subject
 from pytest_fastdur.sweep import Order, Recorded, carry_out
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_fastdur.ledger import EffectLedger
     from pytest_fastdur.report.data import SweepReport
     from pytest_fastdur.story import Answer
+    from pytest_fastdur.subject import Subject
 
 
 class Stores:
@@ -84,7 +87,7 @@ class CrashSweep:
 
     def __call__(
         self,
-        build: Callable[[Any], Runner],
+        build: Callable[[Any], Runner] | Subject,
         *,
         input: Mapping[str, Any] | None = None,
         answers: Mapping[str, Answer] | None = None,
@@ -117,8 +120,18 @@ class CrashSweep:
         For faults, at, boundaries, depth, budget and seed the command line counts before this call, this call before
         the marker `fastdur(...)`, and the marker before the ini file. The test fails where a promise was broken, where
         two runs without a fault differ, and where a budget cut the sweep off.
+
+        In place of `build` it takes a subject, code on any engine: an object or module with `start`, `resume` and
+        `status` (see `pytest_fastdur.subject`). Then `effects`, `faults`, `at`, `depth`, `budget`, `seed` and `name`
+        count, faults are `kill` and `zombie`, and on the backend `postgres` it is given a `dsn`.
         """
         __tracebackhide__ = True
+        if is_subject(build):
+            unfit = {"input": input, "answers": answers, "fresh": fresh, "provider": provider, "store": store}
+            self._refuse({**unfit, "before": before, "enter": enter, "boundaries": boundaries})
+            chosen = {"faults": faults, "at": at, "depth": 2 if recovery else depth, "budget": budget, "seed": seed}
+            return self._subject(build, name, effects or {}, chosen)
+        assert callable(build)
         story = Story(
             name or self._item.name,
             build,
@@ -147,6 +160,50 @@ class CrashSweep:
                 report = carry_out(story, order, self._place_for(order), recorded, bar)
         except SweepError as error:
             pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        return self._done(report, recorded)
+
+    def _refuse(self, unfit: Mapping[str, object]) -> None:
+        """What a subject has no use for."""
+        __tracebackhide__ = True
+        given = [name for name, value in unfit.items() if value is not None]
+        if given:
+            message = f"a subject is swept without {', '.join(given)}: it makes its own store and answers itself"
+            pytest.fail(f"SweepError: {message}", pytrace=False)
+
+    def _subject(
+        self, subject: Subject, name: str | None, effects: Mapping[str, str], given: Mapping[str, Any]
+    ) -> SweepReport:
+        """The sweep of code on any engine."""
+        __tracebackhide__ = True
+        try:
+            order = self._order({**given, "boundaries": None}, "kill")
+            with closing(self._bar()) as bar:
+                report = sweep_subject(
+                    subject,
+                    order.faults,
+                    name=name or self._item.name,
+                    effects=effects,
+                    at=order.at,
+                    depth=order.depth,
+                    budget=order.budget,
+                    seed=order.seed,
+                    replay=order.replay,
+                    kept=order.kept,
+                    found=order.found,
+                    dsn=self._dsn,
+                    progress=bar,
+                )
+        except SweepError as error:
+            pytest.fail(f"{type(error).__name__}: {error}", pytrace=False)
+        return self._done(report)
+
+    @property
+    def _dsn(self) -> str | None:
+        return self._backend.dsn if isinstance(self._backend, Schemas) else None
+
+    def _done(self, report: SweepReport, recorded: Recorded | None = None) -> SweepReport:
+        """Hand the report to whoever prints it, and fail the test where it is no pass."""
+        __tracebackhide__ = True
         for finding in report.findings:
             self._item.ihook.pytest_fastdur_finding(item=self._item, report=report, finding=finding)
         report.nodeid = self._item.nodeid
@@ -172,7 +229,7 @@ class CrashSweep:
 
         return Bar(write)
 
-    def _order(self, given: Mapping[str, Any]) -> Order:
+    def _order(self, given: Mapping[str, Any], usual: str = "crash") -> Order:
         marker = self._item.get_closest_marker("fastdur")
         marked: Mapping[str, Any] = {} if marker is None else marker.kwargs
         if marker is not None and (marker.args or set(marked) - set(given)):
@@ -191,11 +248,13 @@ class CrashSweep:
         budget, seed = chosen("budget"), chosen("seed")
         token = option(config, "replay")
         if token is not None and is_schedule(token):
-            message = f"{token!r} is a schedule, which a test with the fixture interleave plays, and no history of a sweep"
+            message = (
+                f"{token!r} is a schedule, which a test with the fixture interleave plays, and no history of a sweep"
+            )
             raise SweepError(message)
         kept = self._kept()
         return Order(
-            faults_named(chosen("faults") or self._item.ihook.pytest_fastdur_faults(item=self._item) or "crash"),
+            faults_named(chosen("faults") or self._item.ihook.pytest_fastdur_faults(item=self._item) or usual),
             chosen("at"),
             chosen("depth"),
             None if budget is None else int(budget),

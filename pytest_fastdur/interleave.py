@@ -165,8 +165,8 @@ def interleave(
                 raise SweepError(message)
             report.restricted = f"the replay of {replay}"
         most: dict[What, int] = {"kill": kills, "lose": lost, "tick": ticks}
-        for what in most:
-            most[what] = max(most[what], sum(choice.what == what for choice in plan or ()))
+        for what, times in most.items():
+            most[what] = max(times, sum(choice.what == what for choice in plan or ()))
         _Search(race, report, bound, most).run(budget or MOST, plan, first=first)
     return report
 

@@ -144,28 +144,29 @@ class EffectLedger:
 
         return wrapped
 
-    def record(self, name: str) -> None:
-        """Note that the effect `name` happens here and now."""
-        with self._noted(name):
+    def record(self, name: str, key: str | None = None) -> None:
+        """Note that the effect `name` happens here and now; its provider is told `key`, if one is given."""
+        with self._noted(name, key):
             pass
 
     @contextmanager
-    def _noted(self, name: str) -> Generator[None]:
+    def _noted(self, name: str, told: str | None = None) -> Generator[None]:
         """Note the beginning and the end of a body. Of one that raised it is known too whether it asked for the key."""
         scope = current.get()
         if scope and scope.node.host.poisoned:
             message = "this process has been crashed on purpose; it reaches no provider any more"
             raise scope.node.remember(SimulatedCrash(message))
         number = f"{os.getpid()}.{next(self._numbers)}"
-        key = scope.effect.key if scope and scope.effect is not None else None
-        self._write([number, name, self.lifetime, key, _is_keyed()])
+        key = told or (scope.effect.key if scope and scope.effect is not None else None)
+        keyed = told is not None
+        self._write([number, name, self.lifetime, key, keyed or _is_keyed()])
         finished = False
         try:
             yield
             finished = True
         finally:
             if not (scope and scope.node.host.poisoned):  # the dead write nothing
-                self._write([number, _is_keyed(), finished])
+                self._write([number, keyed or _is_keyed(), finished])
 
     def _write(self, line: list[object]) -> None:
         os.write(self._file, f"{json.dumps(line)}\n".encode())

@@ -140,7 +140,7 @@ class SchemaPlace(Place):
 
     def _counted(self) -> list[Sequence[Any]]:
         sequences = (
-            self._query(f"SELECT pg_get_serial_sequence('{self.prefix}{table}', '{column}')")[0][0]  # noqa: S608
+            self._query(f"SELECT pg_get_serial_sequence('{self.prefix}{table}', '{column}')")[0][0]
             for table, column in _NUMBERED
         )
         return [(name, *self._query(f"SELECT last_value, is_called FROM {name}")[0]) for name in sequences]  # noqa: S608

@@ -23,7 +23,7 @@ from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.lockstep_lives import VALUES
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
-from pytest_fastdur.talks import YES, Relay, Talk, Team, agents, supervisors, swarms
+from pytest_fastdur.talks import YES, Relay, Talk, Team
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +32,19 @@ if TYPE_CHECKING:
     from pytest_fastdur.evidence import End
 
 __all__ = [
-    *("KINDS", "Kind", "Node", "Outcome", "Program", "Relay", "Talk", "Team"),
-    *("agents", "chains", "outcome", "supervisors", "swarms"),
+    "KINDS",
+    "Kind",
+    "Node",
+    "Outcome",
+    "Program",
+    "Relay",
+    "Talk",
+    "Team",
+    "agents",
+    "chains",
+    "outcome",
+    "supervisors",
+    "swarms",
 ]
 
 Kind = Literal[

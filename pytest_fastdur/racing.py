@@ -36,7 +36,7 @@ class _Racing:
     def _story(
         self,
         build: Callable[[Any], Runner],
-        input: Mapping[str, Any] | None,  # noqa: A002 - as everywhere
+        input: Mapping[str, Any] | None,
         answers: Mapping[str, Answer] | None,
         effects: Mapping[str, str] | None,
         name: str | None,
@@ -47,7 +47,9 @@ class _Racing:
         """The schedule that the command line says. Raises `SweepError` where it says one of a sweep."""
         token = option(self._item.config, "replay")
         if token is not None and not is_schedule(token):
-            message = f"{token!r} is what a crash_sweep has found, and this test plays schedules, as in fdi1-7c4e:0x4,1x2"
+            message = (
+                f"{token!r} is what a crash_sweep has found, and this test plays schedules, as in fdi1-7c4e:0x4,1x2"
+            )
             raise SweepError(message)
         return token
 

@@ -76,10 +76,11 @@ def create(path: str) -> None:
     never begins anew beside the log of a file that is gone: SQLite would remove it, with steps that are nowhere else.
     """
     log = os.path.realpath(path) + "-wal"
-    if os.path.isfile(log) and os.path.getsize(log) and not place_of(path, (0, 0)):  # noqa: PTH113, PTH202 - as below
+    left = os.path.isfile(log) and os.path.getsize(log)  # noqa: PTH113, PTH202 - pathlib costs its import
+    if left and not place_of(path, (0, 0)):
         message = (
-            f"The store {path} is gone or empty, and its log {log} is still there, with steps that may be nowhere else; "
-            "nothing was changed. Bring the file back to the log's side, or remove the log too and begin anew."
+            f"The store {path} is gone or empty, and its log {log} is still there, with steps that may be nowhere "
+            "else; nothing was changed. Bring the file back to the log's side, or remove the log too and begin anew."
         )
         raise StoreCorrupt(message)
     try:

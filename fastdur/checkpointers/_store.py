@@ -263,6 +263,9 @@ class Store(Starting, EffectRecords, Retention):
         limit: int | None = None,
     ) -> list[Execution]:
         """The heads of runs, newest first."""
+        if status is not None and status not in _ALL:
+            message = f"status is {status!r}; it is one of {', '.join(_ALL)}"
+            raise ValueError(message)
         statuses: Sequence[Status] = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
         if not statuses:
             return []

@@ -88,7 +88,7 @@ def test_a_file_that_is_brought_back_has_every_step_that_was_acknowledged(tmp_pa
     else:
         chain.execute({}, "r")
     for other in (store, SQLiteCheckpointer(named)):
-        with pytest.raises(StoreCorrupt, match="its log .*s.db-wal is still there"):
+        with pytest.raises(StoreCorrupt, match=r"its log .*s\.db-wal is still there"):
             other.list_executions()
     assert not path.exists()
     elsewhere.rename(path)

@@ -65,6 +65,11 @@ def test_a_limit_keeps_the_newest_rows_ascending(store):
     assert store.list("r", limit=-1) == []
 
 
+def test_a_status_that_no_run_can_have_is_refused(store):
+    with pytest.raises(ValueError, match=r"'done'; it is one of running, paused"):
+        store.list_executions(status="done")
+
+
 LISTINGS = {
     "rows": lambda store, limit: store.list("r", limit=limit),
     "runs": lambda store, limit: store.list_executions(limit=limit),

@@ -77,7 +77,7 @@ def test_every_machine_holds_on_every_store_sync_and_async(request, base, where,
 
 def found(animal, base, **options):
     with loose(ANIMALS[animal]), pytest.raises(AssertionError) as caught:
-        run_state_machine_as_test(machine(base), settings=settings(QUICK, **options))
+        run_state_machine_as_test(machine(base), settings=settings(QUICK, **{"derandomize": True, **options}))
     return caught.value
 
 
@@ -92,7 +92,9 @@ def test_the_stranded_run_is_found_and_shrinks_to_two_lines():
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
 def test_the_stranded_run_is_found_every_time(seed):
-    found("forgets_the_decision", IdempotentEffectsMachine, max_examples=100, phases=[Phase.generate])
+    found(
+        "forgets_the_decision", IdempotentEffectsMachine, max_examples=100, phases=[Phase.generate], derandomize=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,17 @@ def owners():
     from fastdur.checkpointers import sqlite
     from fastdur.checkpointers._store import Store
 
-    return [Store, _owner, _engine, _drivers.Lifetime, _memory.Memory, _branching, _ending, sqlite, sqlite.SQLiteCheckpointer]
+    return [
+        Store,
+        _owner,
+        _engine,
+        _drivers.Lifetime,
+        _memory.Memory,
+        _branching,
+        _ending,
+        sqlite,
+        sqlite.SQLiteCheckpointer,
+    ]
 
 
 SUITE = """

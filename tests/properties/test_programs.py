@@ -23,8 +23,8 @@ from pytest_fastdur.programs import (
     supervisors,
     swarms,
 )
-from pytest_fastdur.zoo import ANIMALS, loose
 from pytest_fastdur.sweep import explore
+from pytest_fastdur.zoo import ANIMALS, loose
 
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=SLOW)

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -182,3 +182,5 @@ def test_what_was_typed_in_has_no_other_name(monkeypatch):
     assert known_module("__main__") == "__main__"
     typed_in.__file__ = "/srv/app.py"
     assert known_module("__main__") == "app"
+    typed_in.__spec__ = SimpleNamespace(name="shop.app")
+    assert known_module("__main__") == "shop.app"
