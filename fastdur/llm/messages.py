@@ -173,7 +173,8 @@ def unfit(changes: Mapping[str, Any]) -> str | None:
     usage: Any = changes.get("usage", [0, 0])
     tokens = cast("list[Any]", usage) if isinstance(usage, list) else []
     if [*map(type, tokens)] != [int, int] or min(tokens) < 0:
-        return f"usage is {thaw(changes['usage'])!r}; give [prompt tokens, completion tokens]"
+        told: Any = thaw(changes["usage"])
+        return f"usage is {told!r}; give [prompt tokens, completion tokens]"
     return None
 
 
