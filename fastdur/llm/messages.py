@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fastdur._codec import dumps, freeze, thaw
-from fastdur._frozen import TAG, is_tag
+from fastdur._frozen import TAG, class_of, is_tag
 from fastdur.errors import NodeResultError
 
 if TYPE_CHECKING:
@@ -163,15 +163,14 @@ _ROLES = ("system", "user", "assistant", "tool")
 def unfit(changes: Mapping[str, Any]) -> str | None:
     """Why an agent could not go on after these changes of its state; None where it can."""
     for key in ("messages", "history"):
-        given: Any = changes.get(key, [])
-        if not isinstance(given, list):
-            return f"{key} is {thaw(given)!r}; give a list of messages as the state has them"
-        messages = cast("list[Any]", given)
+        messages: Any = changes.get(key, [])
+        if class_of(messages) is not list:
+            return f"{key} is {thaw(messages)!r}; give a list of messages as the state has them"
         wrong = next((place for place, each in enumerate(messages) if not _is_message(each)), None)
         if wrong is not None:
             return f"{key}[{wrong}] is {thaw(messages[wrong])!r}; give a message as the state has it"
     usage: Any = changes.get("usage", [0, 0])
-    tokens = cast("list[Any]", usage) if isinstance(usage, list) else []
+    tokens: Any = usage if class_of(usage) is list else []
     if [*map(type, tokens)] != [int, int] or min(tokens) < 0:
         told: Any = thaw(changes["usage"])
         return f"usage is {told!r}; give [prompt tokens, completion tokens]"

@@ -20,7 +20,10 @@ def _chain(outside: Outside, store: Any) -> Any:
         outside.effect("charge")
         return f"charged {amount}"
 
-    charge: Any = _engine.idempotent(key_fn=lambda amount: f"charge-{amount}")(body)
+    def key(amount: int) -> str:
+        return f"charge-{amount}"
+
+    charge: Any = _engine.idempotent(key_fn=key)(body)
 
     def pay(amount: int) -> dict[str, Any]:
         """Charge."""

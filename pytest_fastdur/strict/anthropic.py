@@ -166,7 +166,7 @@ def _tools(body: Any) -> None:
     unique([tool["name"] for tool in tools], "tools")
     config: Any = body.get("output_config")
     check(config is None or is_object(config), "output_config: must be an object")
-    form: Any = (config or {}).get("format")
+    form: Any = None if config is None else config.get("format")
     check(form is None or is_object(form), "output_config.format: must be an object")
     if form is not None:
         schema_of_object(form.get("schema"), "output_config.format.schema")
