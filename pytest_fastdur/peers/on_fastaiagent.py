@@ -20,7 +20,7 @@ def _chain(outside: Outside, store: Any) -> Any:
         outside.effect("charge")
         return f"charged {amount}"
 
-    charge: Any = _engine.idempotent(key_fn=lambda amount: f"charge-{amount}")(body)
+    charge: Any = _engine.idempotent(key_fn="charge-{}".format)(body)
 
     def pay(amount: int) -> dict[str, Any]:
         """Charge."""

@@ -32,13 +32,13 @@ def _graph(outside: Outside, saver: Any) -> Any:
 
     charge: Any = _task(body, name="charge")
 
-    def pay(state: _Refund) -> _Refund:
+    def pay(state: Any) -> _Refund:
         return {"receipt": charge(state["amount"]).result()}
 
-    def review(state: _Refund) -> _Refund:
+    def review(state: Any) -> _Refund:
         return {"approved": _types.interrupt({"approve": state["amount"]})}
 
-    def finish(state: _Refund) -> _Refund:
+    def finish(state: Any) -> _Refund:
         return {"done": [state["receipt"], state["approved"]]}
 
     graph: Any = _graphs.StateGraph(_Refund)
