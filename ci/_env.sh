@@ -67,6 +67,32 @@ make_env() {
   printf '%s\n' "$stamp" >"$folder/.stamp"
 }
 
+# temp_in_memory: the files of the tests, and of a server that is started, go into memory until the script ends. A killed
+# process loses nothing that it has written, on a disk or not, and a disk makes each commit wait. A folder that TMPDIR
+# names is used as it is; so is the usual one where memory has less than 2 GB left, or may hold no programs.
+temp_in_memory() {
+  local free
+  free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }') || true
+  [ -z "${TMPDIR:-}" ] && [ "${free:-0}" -ge 2000000 ] || return 0
+  local folder
+  folder=$(mktemp -d /dev/shm/fastdur-ci-XXXXXX 2>/dev/null) || return 0
+  at_exit "rm -rf '$folder'"
+  cp "$(type -P true)" "$folder" && "$folder/true" 2>/dev/null || return 0
+  chmod 755 "$folder" # a server that root starts runs as somebody else
+  export TMPDIR=$folder
+}
+
+# at_exit COMMAND: runs it when the script ends, however it ends; what was said last is run first.
+exit_commands=":"
+at_exit() {
+  exit_commands="$1; $exit_commands"
+  # shellcheck disable=SC2064 # the commands are known now
+  trap "$exit_commands" EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
 # start_postgres: a server of our own until the script ends, however it ends; its address in FASTDUR_TEST_POSTGRES.
 # An address that is set already is used as it is.
 start_postgres() {
@@ -77,11 +103,7 @@ start_postgres() {
   local folder
   say "Postgres: starting a server"
   folder=$("$env_python" -m pytest_fastdur.postgres start $$ wheel)
-  # shellcheck disable=SC2064 # the folder is known now
-  trap "'$env_python' -m pytest_fastdur.postgres stop '$folder'" EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
+  at_exit "'$env_python' -m pytest_fastdur.postgres stop '$folder'"
   FASTDUR_TEST_POSTGRES="host=$folder/socket user=postgres dbname=postgres"
   export FASTDUR_TEST_POSTGRES
 }

@@ -51,6 +51,7 @@ from fastdur.errors import (
     ForkRefused,
     GraphChanged,
     GraphError,
+    GuardrailBlocked,
     IdempotencyError,
     IdempotencyMismatch,
     InterruptError,
@@ -66,6 +67,7 @@ from fastdur.errors import (
     NodeTimeout,
     NotHappened,
     NotStorable,
+    OtherStore,
     RoutingError,
     RunCancelled,
     RunExists,
@@ -92,11 +94,13 @@ from fastdur.scope import carry, effect_key, execution_id, fence, run_context, t
 if TYPE_CHECKING:
     from fastdur.agent import Agent
     from fastdur.checkpointers.postgres import PostgresCheckpointer
+    from fastdur.guardrails import Block, Guardrail, Mask, ReAsk
     from fastdur.llm.anthropic import AnthropicClient, AsyncAnthropicClient
     from fastdur.llm.client import LLMClient, LLMRequest, LLMResponse, ToolSpec
     from fastdur.llm.messages import Message, ToolCall, Usage
     from fastdur.llm.openai import AsyncOpenAIClient, OpenAIClient
     from fastdur.llm.testing import FunctionModel, TestModel
+    from fastdur.memory import AgentMemory
     from fastdur.supervisor import Supervisor, Worker
     from fastdur.swarm import Swarm
     from fastdur.tools import FunctionTool, RunnerTool, tool
@@ -107,12 +111,14 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentLimitError",
+    "AgentMemory",
     "AgentOutputError",
     "AlreadyResumed",
     "AmbiguousResume",
     "AnthropicClient",
     "AsyncAnthropicClient",
     "AsyncOpenAIClient",
+    "Block",
     "Boundary",
     "Chain",
     "ChainError",
@@ -133,6 +139,8 @@ __all__ = [
     "FunctionTool",
     "GraphChanged",
     "GraphError",
+    "Guardrail",
+    "GuardrailBlocked",
     "Happened",
     "IdempotencyError",
     "IdempotencyMismatch",
@@ -147,6 +155,7 @@ __all__ = [
     "LLMError",
     "LLMRequest",
     "LLMResponse",
+    "Mask",
     "Message",
     "NodeCancelled",
     "NodeIsAsync",
@@ -155,9 +164,11 @@ __all__ = [
     "NotHappened",
     "NotStorable",
     "OpenAIClient",
+    "OtherStore",
     "PendingInterrupt",
     "PostgresCheckpointer",
     "Pruned",
+    "ReAsk",
     "Recovered",
     "Resume",
     "RoutingError",
@@ -220,6 +231,11 @@ __all__ = [
 
 
 _LAZY = {
+    "ReAsk": "guardrails",
+    "Mask": "guardrails",
+    "Guardrail": "guardrails",
+    "Block": "guardrails",
+    "AgentMemory": "memory",
     "Agent": "agent",
     "AnthropicClient": "llm.anthropic",
     "AsyncAnthropicClient": "llm.anthropic",

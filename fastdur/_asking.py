@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import freeze
-from fastdur._functions import chained
+from fastdur._functions import chained, is_async
 from fastdur._schema import misfit
+from fastdur._streaming import listener
 from fastdur.errors import AgentOutputError, NodeResultError
 from fastdur.idempotent import idempotent
 from fastdur.llm.client import LLMRequest, LLMResponse
@@ -18,11 +19,12 @@ from fastdur.llm.messages import Conversation, Message, ToolCall, answered, froz
 from fastdur.tools import Handoff, RunnerTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastdur._codec import Frozen
     from fastdur._schema import Typed
     from fastdur.agent import Agent
+    from fastdur.memory import AgentMemory
     from fastdur.tools import AnyTool
 
 
@@ -46,9 +48,10 @@ def question(agent: Agent, data: Any, turn: int, asks: int, *, edited: bool) -> 
         system = [Message("system", agent.system_prompt)] if agent.system_prompt else []
         before = [*system, *answered(map(message_of, data.get("history", ()))), prompt_of(data["input"])]
         if edited:
-            mended = [*before, *answered(map(message_of, data["messages"]))]
-            return LLMRequest(mended, agent.specs, agent.output_schema, turn)
-        return LLMRequest(Conversation(before, data["messages"]), agent.specs, agent.output_schema, turn)
+            messages: Sequence[Message] = [*before, *answered(map(message_of, data["messages"]))]
+        else:
+            messages = Conversation(before, data["messages"])
+        return LLMRequest(messages, agent.specs, agent.output_schema, turn, listener(agent.name))
 
     def asked(_: Any) -> Any:
         return ask(request())
@@ -66,7 +69,7 @@ def _digest(tools: Mapping[str, AnyTool], who: str, turn: int, response: Any) ->
             f"The model of agent {who!r} returned {type(response).__qualname__}; complete() returns an LLMResponse"
         )
         raise NodeResultError(message)
-    calls = [(call, _checked(tools, call)) for call in _with_ids(response.tool_calls, turn)]
+    calls = [(call, checked_call(tools, call)) for call in _with_ids(response.tool_calls, turn)]
     # A handoff is taken when every other call of its turn is answered, and there is one at most.
     handoffs = [checked for _, checked in calls if "to" in checked]
     for late in handoffs[1:]:
@@ -90,7 +93,7 @@ def _with_ids(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:
     return tuple(found)
 
 
-def _checked(tools: Mapping[str, AnyTool], call: ToolCall) -> dict[str, Frozen]:
+def checked_call(tools: Mapping[str, AnyTool], call: ToolCall) -> dict[str, Frozen]:
     """A call as it is stored, with what the model is told where it cannot be made."""
     known: dict[str, Frozen] = {"id": call.id, "name": call.name, "args": freeze(call.arguments, "arguments")}
     tool = tools.get(call.name)
@@ -122,3 +125,54 @@ def check(kind: Typed | None, who: str, answer: Message, left: int) -> Callable[
         return {"again": f"This does not fit what is asked for: {wrong}. Answer again, with JSON that fits the schema."}
 
     return checked
+
+
+def recall(memory: AgentMemory, who: str, given: Frozen) -> Callable[[Any], Any]:
+    """Ask a memory what it knows, as messages in stored form."""
+    ask = chained(memory.get_context, partial(_recalled, who))
+
+    def asked(_: Any) -> Any:
+        return ask(prompt_of(given).content)
+
+    async def aasked(_: Any) -> Any:
+        return await ask(prompt_of(given).content)
+
+    return aasked if is_async(memory.get_context) else asked
+
+
+def _recalled(who: str, messages: Any) -> list[Frozen]:
+    found: list[Any] = [*messages]
+    wrong = next((each for each in found if type(each) is not Message), None)
+    if wrong is not None:
+        message = f"The memory of agent {who!r} knows of {type(wrong).__qualname__}; get_context() returns Messages"
+        raise NodeResultError(message)
+    return [frozen_message(message) for message in found]
+
+
+def remember(memory: AgentMemory, who: str, given: Frozen, answer: Frozen) -> Callable[[Any], Any]:
+    """Tell a memory of the input of a run and of its answer, each as an effect of its own."""
+
+    def key(_: Message, number: int) -> int:
+        return number
+
+    add: Any = memory.add
+
+    def told(message: Message, _: int) -> None:
+        add(message)
+
+    async def atold(message: Message, _: int) -> None:
+        await add(message)
+
+    effect = idempotent(name=f"memory of {who}", key_fn=key, per="visit")
+
+    def remembered(_: Any) -> None:
+        tell = effect(told)
+        for number, message in enumerate((prompt_of(given), message_of(answer))):
+            tell(message, number)
+
+    async def aremembered(_: Any) -> None:
+        tell = effect(atold)
+        for number, message in enumerate((prompt_of(given), message_of(answer))):
+            await tell(message, number)
+
+    return aremembered if is_async(memory.add) else remembered

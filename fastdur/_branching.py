@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fastdur._admission import admit, check_changes, edited, first_frame
 from fastdur._changed import check_graph
 from fastdur._effects import History, Look, Row
 from fastdur._engine import walk
-from fastdur._reentry import changed_state, latest_forkable, modified, without_questions
+from fastdur._reentry import changed_state, latest_forkable, without_questions
 from fastdur._run_effects import Fork, OneRow
 from fastdur._steps import agent_path
 from fastdur.errors import CheckpointNotFound, ForkRefused, RunNotFound
-from fastdur.records import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastdur._effects import Effect, Reading
     from fastdur._engine import Steps
     from fastdur._steps import Machine
-    from fastdur.records import Checkpoint
+    from fastdur.records import Checkpoint, Frame
 
 _AT_FIRST = 4
 """How many rows are read at first to find one that is no end marker: each costs what it has changed."""
@@ -45,8 +45,10 @@ def fork(root: Machine, branch: Branch) -> Steps:
     reading = yield from Look(branch.source, _AT_FIRST if branch.checkpoint_id is None else 0)
     row = yield from _row(reading, branch.checkpoint_id)
     data: Any = reading.head.input
+    if branch.input is not None and "input" in branch.input:
+        branch = replace(branch, input={**(yield from admit(root, branch.input))})
     given: dict[str, Frozen] = {**data, **(branch.input or {})}
-    frame = _patched(Frame("", 0, root.begin(data)) if row is None else without_questions(row.frames), branch)
+    frame = _patched(root, first_frame(root, data) if row is None else without_questions(row.frames), branch)
     check_graph(reading.head.graph, root, frame, accept=branch.accept_graph)
     extra: dict[str, Frozen] = {"changes": sorted({**(branch.input or {}), **(branch.modified or {})})}
     if branch.recorded:
@@ -66,11 +68,12 @@ def fork(root: Machine, branch: Branch) -> Steps:
     return (yield from walk(root, branch.execution_id, frame))
 
 
-def _patched(frame: Frame, branch: Branch) -> Frame:
+def _patched(root: Machine, frame: Frame, branch: Branch) -> Frame:
     """The frames with `input` in the run's own state, and `modified` in that which the next step sees."""
     if branch.input:
+        check_changes(root, branch.input, "input")
         frame = replace(frame, state=changed_state(frame.state, branch.input))
-    return modified(frame, branch.modified or {})
+    return edited(root, frame, branch.modified or {})
 
 
 def _row(reading: Reading, checkpoint_id: str | None) -> Generator[Effect[Any], Any, Checkpoint | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastdur._steps import Call, Push, kind_of, without_visits
 from fastdur._visits import committed
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from fastdur._steps import Machine
     from fastdur.records import Frame
 
+_FORMS: Final = {"agent": "agent", "supervisor": "agent", "swarm": "swarm"}
+
 
 def check_graph(stored: Frozen, machine: Machine, frame: Frame, *, accept: bool) -> Frozen:
     """Raise `GraphChanged` naming the first difference that matters; return the graph to store, None if unchanged.
 
     What has run, the edges out of it and every address in the frames must be as they were. With `accept` only the
-    addresses must exist. Differences further on are taken.
+    addresses must exist, in a machine of the same kind. Differences further on are taken.
     """
     today = machine.graph()
     found = next(iter(_missing(stored, today, machine, frame, "")), None)
@@ -34,6 +36,9 @@ def check_graph(stored: Frozen, machine: Machine, frame: Frame, *, accept: bool)
 def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -> list[str]:
     """The addresses in the frames that the graph of today does not have."""
     nodes = today["nodes"]
+    if _form(stored, today) != _form(today, today):
+        where = "it" if not at else f"node {at[:-1]!r}, inside which the run stands,"
+        return [f"{where} was {_a(stored)} and is {_a(today)}, which cannot go on from there"]
     here = stored["entries"] if _at_its_start(stored, frame) else machine.addresses(frame.state)
     found = [f"node {at + name!r}, where the run stands, is not there" for name in here if name not in nodes]
     found += [] if found else machine.misfits(frame.state)
@@ -59,6 +64,18 @@ def _missing(stored: Any, today: Any, machine: Machine, frame: Frame, at: str) -
             was: Any = None if before == "node" else before
             found += _missing(was, nodes[kind], below, child, f"{at}{child.place}/")
     return found
+
+
+def _form(graph: Any, instead: Any) -> str:
+    """What the frames of a machine look like: a supervisor is an agent, and a kind of a user's own a chain.
+
+    Of a machine that is not known, what is there `instead` counts.
+    """
+    return _FORMS.get((graph or instead)["kind"], "chain")
+
+
+def _a(graph: Any) -> str:
+    return f"{'an' if graph['kind'] == 'agent' else 'a'} {graph['kind']}"
 
 
 def _at_its_start(stored: Any, frame: Frame) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import thaw
+from fastdur._functions import is_async
 from fastdur._runner import Runner
 from fastdur.errors import AgentLimitError, GraphError
-from fastdur.llm.messages import frozen_message
+from fastdur.llm.messages import frozen_message, unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from fastdur._codec import Frozen
     from fastdur.llm.messages import Message
     from fastdur.records import RunResult
 
@@ -52,6 +54,10 @@ class Conversing(Runner):
         """`run` on the running event loop: an async model and async tools are awaited, sync ones run in threads."""
         return await self.aexecute(given(input, history), execution_id, context=context)
 
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:
+        """Why a conversation could not go on after these changes."""
+        return unfit(changes)
+
     def _begun_by(self, input: Any) -> Any:
         return {"input": input} if type(input) is str else input
 
@@ -73,6 +79,23 @@ def check_bounds(who: str, **bounds: tuple[Any, float | None]) -> None:
         if type(bound) is not int or bound < (1 if least is None else least):
             message = f"{what} of {who} is {bound!r}; give a whole number from {1 if least is None else least}"
             raise GraphError(message)
+
+
+def checked_listener(on_text: Any, who: str) -> Any:
+    """Who hears the models speak. Raises `GraphError` for what cannot be called at once."""
+    if on_text is not None and (not callable(on_text) or is_async(on_text)):
+        message = f"on_text of {who} is {on_text!r}; give a plain function on_text(text, agent), no async one"
+        raise GraphError(message)
+    return on_text
+
+
+def checked_memory(memory: Any, who: str) -> Any:
+    """A memory. Raises `GraphError` for what is none."""
+    missing = [name for name in ("get_context", "add") if not callable(getattr(memory, name, None))]
+    if memory is not None and missing:
+        message = f"memory of {who} is {memory!r}, which has no {missing[0]}(); give an AgentMemory"
+        raise GraphError(message)
+    return memory
 
 
 def check_seconds(who: str, seconds: Any) -> None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastdur._codec import checked_name, digest, fingerprint, without_user_code
-from fastdur._functions import GENERATOR, captures, code_of, flags_of, held_in, is_async
+from fastdur._functions import (
+    GENERATOR,
+    bound_to,
+    captured_in,
+    captures,
+    code_of,
+    dotted_name,
+    flags_of,
+    held_in,
+    is_async,
+    known_module,
+)
 from fastdur._own import changes, own
 from fastdur._promised import never_kept, promised
 from fastdur._refusals import way_out
-from fastdur._registry import full_name
+from fastdur._registry import full_name, imported_name
 from fastdur.errors import IdempotencyError, NotStorable
 
 if TYPE_CHECKING:
@@ -48,14 +61,19 @@ class Declared:
         if key_fn is not None and not callable(key_fn):
             message = f"key_fn={key_fn!r} is no function of the arguments"
             raise TypeError(message)
+        if key_fn is not None and is_async(key_fn):
+            message = f"key_fn={key_fn!r} is an `async def`; give a plain function of the arguments"
+            raise TypeError(message)
         if name is None and not hasattr(fn, "__qualname__"):
             message = f"@idempotent cannot tell the name of {fn!r}; give one with name="
             raise TypeError(message)
-        self.name = checked_name(name, "name=") if name is not None else f"{fn.__module__}.{fn.__qualname__}"
+        self.name = f"{known_module(fn.__module__)}.{fn.__qualname__}" if name is None else checked_name(name, "name=")
         # A name that was given stands for the code, so a function that is made anew in each turn of a loop is the same.
         # Without one, what a function has captured may make it another, and only its place says which it is.
-        self.captures = name is None and captures(fn)
-        self.same: object = fn if self.captures else code_of(fn)
+        self._bound_to = bound_to(fn)
+        unlike = [each for each in self._bound_to if _form(each) is None]
+        self.captures = name is None and (captures(fn) or bool(unlike))
+        self.same: object = unlike[0] if unlike and self.captures else fn if self.captures else code_of(fn)
         if flags_of(fn) & GENERATOR:
             message = f"@idempotent takes a function that returns, and {self.name} is a generator"
             raise TypeError(message)
@@ -99,7 +117,10 @@ class Declared:
         """The arguments by name, defaults applied. Raises TypeError like the call itself would."""
         if self._bind is None:
             self._bind = binder(self.fn, self._signature)
-        return self._bind(*args, **kwargs)
+        bound = self._bind(*args, **kwargs)
+        if not self._bound_to:
+            return bound
+        return {**bound, _BOUND_TO: [_form(each) or _class_name(each) for each in self._bound_to]}
 
     def given(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -133,9 +154,56 @@ class Declared:
             raise IdempotencyError(message) from error
         return key, _known_by(bound)
 
+    def which(self, node: Callable[..., Any]) -> str:
+        """What tells a function that `node` has made from others that it makes like it, empty where nothing does.
+
+        Only values that nobody changes in place count, and functions by their names. What the node itself has captured,
+        or a function that it uses, does not: a new release may bring another address along, or another password.
+        """
+        if not self.captures:
+            return ""
+        fixed = {name: _fixed(value) for name, value in captured_in(self.fn, node).items()}
+        told = {name: each for name, each in fixed.items() if each is not None}
+        return fingerprint(told, "captured") if told else ""
+
     def _named(self, known_by: str, path: str) -> str:
         """The key of what is known by this under the name of the function, in this visit if that counts."""
         return digest(f"{self.name}\n{known_by}" if self.per == "run" else f"{self.name}\n{known_by}\n{path}")
+
+
+_BOUND_TO = "what it is bound to"
+"""No name of an argument."""
+
+
+def _form(bound_to: Any) -> str | None:
+    """What a function is bound to, as it counts in the key of a call: with its values, if they have a form."""
+    if isinstance(bound_to, type):
+        return imported_name(bound_to)
+    try:
+        return fingerprint(bound_to, _BOUND_TO)
+    except NotStorable:
+        return None
+
+
+def _class_name(bound_to: object) -> str:
+    cls: type[Any] = type(bound_to)
+    return imported_name(cls)
+
+
+def _fixed(value: object) -> str | None:
+    """A captured value that cannot be changed in place, as it counts."""
+    if type(value) is FunctionType:
+        return f"{known_module(value.__module__)}.{value.__qualname__}"
+    kind = type(value)
+    return fingerprint(value, "captured") if dotted_name(kind) in _FIXED or issubclass(kind, Enum) else None
+
+
+_FIXED = {
+    *(f"builtins.{name}" for name in ("str", "int", "float", "bool", "bytes", "NoneType")),
+    *(f"datetime.{name}" for name in ("datetime", "date", "time", "timedelta")),
+    "decimal.Decimal",
+    "uuid.UUID",
+}
 
 
 def _known_by(bound: Mapping[str, Any]) -> str:

@@ -77,13 +77,16 @@ class Lifetime:
         self.durable = durable
         self.context = context
         self.machine: Machine | None = None
-        self.is_child = False
+        self.parent_store: Checkpointer | None = None
+        """The store of the run whose node has started this one, if any."""
         self.poisoned = False
         self.memory = Memory()
         self.claim: Claim | None = None
         self.epoch = 0
         self.recorded = False
         """Whether effects are answered from records only."""
+        self.deaf: list[object] = []
+        """The listeners that have raised, and hear no more."""
         self.lingering: set[Detached] = set()
         self._inside: dict[object, int] = {}
         self._over = False

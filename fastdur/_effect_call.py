@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze, thaw
 from fastdur._effects import AwaitEffect, BeginEffect, EndEffect, RunEffect, Transact
 from fastdur._failures import failure_text, frozen_failure, replayed_failure, uncommitted
-from fastdur._functions import is_a
+from fastdur._functions import is_a, is_async, survived
 from fastdur.checkpointers._cursor import alone, inside
 from fastdur.errors import (
     EffectDeadlock,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class EffectCall:
     """One call inside a run."""
 
-    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "scope")
+    __slots__ = ("args", "effect", "key", "known_by", "kwargs", "memory", "node", "place", "scope", "which")
 
     def __init__(self, effect: Declared, scope: Scope, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.effect, self.scope, self.node = effect, scope, scope.node
@@ -42,13 +43,15 @@ class EffectCall:
         self.args, self.kwargs = args, kwargs
         bound = effect.bound(args, kwargs)
         if effect.asks(bound):
-            token = current.set(Scope(scope.node, scope.effect, asks=False))
+            before = current.get()
             try:
+                current.set(Scope(scope.node, scope.effect, asks=False))
                 self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
             finally:
-                current.reset(token)
+                current.set(before)
         else:
             self.key, self.known_by = effect.key(self.node.path, args, kwargs, bound)
+        self.which = effect.which(self.node.fn)
         self.memory = self.node.host.memory
 
     def leave(self) -> None:
@@ -63,13 +66,19 @@ class EffectCall:
         record = self.memory.recorded(self.key, self.known_by, node.path)
         return None if record is None else self._hit(record)
 
+    def is_below(self, other: EffectCall) -> bool:
+        """Whether this call, in flight, waits for `other`: it stands below it in its thread, or in its task."""
+        thread, task = self.place
+        return thread == other.place[0] and task in (None, other.place[1])
+
     def steps(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Answer from the record, or wait, or run the body between its two records. Returns a value or an error."""
         node, effect = self.node, self.effect
+        self.place = get_ident(), _task() if is_async(effect.fn) else None
         while True:
             failed = self.memory.failure(self.key, self.known_by, node.path, node.attempt)
             if failed is not None:
-                return None, replayed_failure(failed, self.effect.raises)
+                return None, self._is_another(failed) or replayed_failure(failed, self.effect.raises)
             found = self.memory.enter(self.key, self.known_by, node.path, self)
             if found is None:
                 if node.host.recorded:
@@ -77,10 +86,10 @@ class EffectCall:
                 return (yield from (self._transact() if effect.transactional else self._run()))
             if isinstance(found, EffectRecord):
                 return self._hit(found)
-            if self.scope.effect is not None:
+            if self.scope.effect is not None or cast("EffectCall", found.owner).is_below(self):
                 message = (
                     f"{effect.name}() is in flight and was called again from inside an effect body "
-                    f"({self.scope.effect.name}), which might wait for ever. Call it from the node."
+                    f"({(self.scope.effect or effect).name}), which might wait for ever. Call it from the node."
                 )
                 raise EffectDeadlock(message)
             yield from AwaitEffect(self.key, f"{effect.name.rpartition('.')[2]}@{node.address}")
@@ -89,12 +98,27 @@ class EffectCall:
         """The refusal of a record that may be another function's: one that was made in the same place, and captured
         something else, in whatever lifetime.
         """
-        if not self.effect.captures or record.path == self.node.path:
+        if not self.effect.captures:
             return None
+        if record.path == self.node.path:
+            return self._is_unlike(record)
         message = (
             f"{self.effect.name}() has captured variables, and was called like this before at {record.path}, which may "
             "have been another function of that name. Give it a name of its own with @idempotent(name=...); with "
             "per='visit' each visit has a call of its own."
+        )
+        return IdempotencyError(message)
+
+    def _is_unlike(self, record: EffectRecord) -> IdempotencyError | None:
+        """The refusal of a record of this visit that was made by a function which had captured other values."""
+        was = record.args.partition(" ")[2]
+        if record.attempt in self.node.begun or not was or was == self.which:
+            return None
+        name = self.effect.name
+        message = (
+            f"{name}() was called like this before at {record.path} when it had captured other values, so that was "
+            "another function of that name, or the node does not do the same again. Pass what differs as an argument, "
+            f"or give each a name of its own with @idempotent(name=...). If they are one, name={name!r} says so."
         )
         return IdempotencyError(message)
 
@@ -130,6 +154,7 @@ class EffectCall:
                 return (yield from self._end(record, found.result))
         repeats = effect.on_unknown == "rerun"
         body = effect.given(self.args, self.kwargs)
+        self.memory.doubt(record, sure=False)  # whatever cuts the next lines off, the body may have run
         value, error = yield from RunEffect(record, node.address, *body, repeats=repeats)
         if error is not None:
             yield from self._failed(record, error)
@@ -140,7 +165,8 @@ class EffectCall:
         """The record of a call that begins."""
         node = self.node
         key, attempt = self.memory.next_try(self.key, node.path, node.attempt)
-        return EffectRecord(key, self.effect.name, self.known_by, "started", attempt, node.path)
+        args = f"{self.known_by} {self.which}" if self.which else self.known_by
+        return EffectRecord(key, self.effect.name, args, "started", attempt, node.path)
 
     def _transact(self) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Run the body and commit it with its record: there is no instant at which nobody knows."""
@@ -169,8 +195,7 @@ class EffectCall:
         self, record: EffectRecord, value: object
     ) -> Generator[Effect[Any], Any, tuple[Any, BaseException | None]]:
         """Record the result and give it back as it was recorded."""
-        ended = self._outcome(record, value)
-        self.memory.doubt(record, sure=False)  # whatever cuts the next line off, the body has run
+        ended = _outcome(record, value)
         try:
             yield from EndEffect(ended, self.node.address)
         except NotStorable as error:  # longer than this store takes
@@ -244,11 +269,25 @@ class EffectCall:
         self.node.refused = EffectUnknown(message, run, record.key)
         return self.node.refused
 
-    def _outcome(self, record: EffectRecord, value: object) -> EffectRecord:
-        try:
-            return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
-        except NotStorable as error:
-            return _unstorable(record, error)
+
+def _task() -> object:
+    """The task of an event loop that is being run."""
+    from asyncio import current_task
+
+    return current_task()
+
+
+def _outcome(record: EffectRecord, value: object) -> EffectRecord:
+    """The record of a body that has returned. An object that defends itself against being read cannot be stored."""
+    ended = survived(_frozen, record, value)
+    return _unstorable(record, NotStorable(f"the result of {record.name}() cannot be read")) if ended is None else ended
+
+
+def _frozen(record: EffectRecord, value: object) -> EffectRecord:
+    try:
+        return replace(record, status="done", result=freeze(value, f"the result of {record.name}()"))
+    except NotStorable as error:
+        return _unstorable(record, error)
 
 
 def _unstorable(record: EffectRecord, error: NotStorable) -> EffectRecord:

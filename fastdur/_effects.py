@@ -201,6 +201,8 @@ class Invoke(Effect[Done | Failed | Asked]):
     path: str
     questions: tuple[Question, ...]
     attempt: int
+    on_text: Callable[[str, str], object] | None = None
+    """Who hears a model while it speaks."""
 
     @property
     def name(self) -> str:

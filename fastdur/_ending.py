@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fastdur._effects import Cancel, Look, Row
-from fastdur._engine import newest_frame
-from fastdur._run_effects import Children, Delete, Fence, Prune
+from fastdur._reentry import newest_frame
+from fastdur._run_effects import Children, Delete, Fence, Prune, outrun
 from fastdur.errors import AlreadyResumed, ChainResumeError, RunInProgress, RunNotFound
 from fastdur.records import stored_result
 
@@ -35,7 +35,9 @@ def cancel(execution_id: str) -> Generator[Effect[Any], Any, None]:
 
 
 def _cancel(execution_id: str, whose: str | None) -> Generator[Effect[Any], Any, None]:
+    tries = 0
     while True:
+        tries += 1
         reading = yield from Look(execution_id)
         frame = newest_frame(reading, None)
         if reading.head.status == "cancelled":
@@ -43,6 +45,8 @@ def _cancel(execution_id: str, whose: str | None) -> Generator[Effect[Any], Any,
         if reading.head.status == "completed":
             message = f"Run {execution_id!r} has completed; there is nothing left to cancel."
             raise AlreadyResumed(message, stored_result(execution_id, "completed", frame))
+        if (yield from outrun(reading.head, tries)):
+            continue
         extra: dict[str, Frozen] = {"reason": "cancelled", "error": "cancelled"}
         if whose is not None:
             extra["cancelled_with"] = whose

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fastdur._admission import admit, admit_once, edited, first_frame
 from fastdur._changed import check_graph
 from fastdur._delta import diff
 from fastdur._effects import Answer, Append, Decide, History, Invoke, Look, Row, Start, Take
@@ -21,11 +22,12 @@ from fastdur._reentry import (
     answered_before,
     asked_in,
     decide,
-    modified,
+    newest_frame,
     status_of,
     stored_path,
     with_answer,
 )
+from fastdur._run_effects import outrun
 from fastdur._steps import (
     Asked,
     Become,
@@ -39,6 +41,7 @@ from fastdur._steps import (
     asked_node,
     clocked,
     due_trail,
+    heard_by,
     limited,
     machine_at,
     open_questions,
@@ -71,8 +74,9 @@ class Ended:
 
 def start(root: Machine, execution_id: str, data: State) -> Steps:
     """Begin a run and walk it. Its head is durable before any user code runs."""
+    data = yield from admit(root, data)
     yield from Start(execution_id, root.name, root.kind, root.graph(), data)
-    return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+    return (yield from walk(root, execution_id, first_frame(root, data)))
 
 
 def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -> Steps:
@@ -82,6 +86,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
     it is reopened with it.
     """
     of = parent.execution_id, parent.path
+    data = yield from admit_once(root, execution_id, data)
     try:
         yield from Start(
             execution_id, root.name, root.kind, root.graph(), data, *of, parent.token, recorded=parent.recorded
@@ -92,7 +97,7 @@ def start_child(root: Machine, execution_id: str, data: State, parent: Parent) -
             raise
         _check_same(reading.head, root, data)
     else:
-        return (yield from walk(root, execution_id, Frame("", 0, root.begin(data))))
+        return (yield from walk(root, execution_id, first_frame(root, data)))
     frame = newest_frame(reading, root)
     if reading.head.status == "completed":
         return Ended(stored_result(execution_id, "completed", frame))
@@ -119,25 +124,29 @@ def _check_same(head: Execution, root: Machine, data: State) -> None:
 def resume(root: Machine, request: Request) -> Steps:
     """Claim a stored run and walk on from its newest frames."""
     before: Reading | None = None
+    tries = 0
     while True:
+        tries += 1
         reading = yield from Look(request.execution_id)
         before = _moved(before, reading)
         frame = newest_frame(reading, root)
         entry = yield from _entry(reading, request, frame)
         newer = check_graph(reading.head.graph, root, frame, accept=request.accept_graph)
+        if request.takeover and (yield from outrun(reading.head, tries)):
+            continue
         value = request.value
         if entry.question is not None and entry.trail is not None and value is not None:
             # The question is pinned: if the head moves, the answer must not drift to the next question.
             request = replace(request, value=replace(value, interrupt_id=entry.question.id))
             # A correction that comes with an answer is stored with it: nobody must find the one without the other.
-            frame = modified(with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
+            frame = edited(root, with_leaf(entry.trail, with_answer(entry.trail, value)), request.modified or {})
             whose = agent_path(root, entry.trail, asked_node(entry.trail))
             row = _answer_row(whose, entry.question, value, frame, request.modified)
             if not (yield from Answer(reading.head, entry.question.id, row, newer)):
                 continue
             again = False
         else:
-            frame = modified(entry.frame, request.modified or {})
+            frame = edited(root, entry.frame, request.modified or {})
             opened = _resumed_row(root, frame, request) if request.modified or request.reopen else None
             if not (yield from Take(reading.head, opened, newer, frame)):
                 continue
@@ -204,14 +213,6 @@ def _moved(before: Reading | None, now: Reading) -> Reading:
 
 def _place(reading: Reading) -> tuple[object, ...]:
     return reading.head.epoch, reading.head.seq, reading.head.token
-
-
-def newest_frame(reading: Reading, root: Machine | None) -> Frame:
-    """The frames of the newest row; where there is none yet, those of the start."""
-    if reading.last is not None:
-        return reading.last.frames
-    data: Any = reading.head.input
-    return Frame("", 0, root.begin(data) if root is not None else {"data": data})
 
 
 def _entry(reading: Reading, request: Request, frame: Frame) -> Generator[Effect[Any], Any, Entry]:
@@ -310,7 +311,10 @@ def _called(
 ) -> Generator[Effect[Any], Any, tuple[Frame, Held | None] | Ended]:
     """Make a call: the frames after it and the row that is due, or how the run has failed in it."""
     trail, step = at
-    outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
+    if step.kind == "model":
+        outcome = yield replace(_attempt(step, trail, 0), on_text=heard_by(root, trail))
+    else:
+        outcome = yield from (_attempts(step, trail) if step.retry else _attempt(step, trail, 0))
     trail = clocked(root, trail, outcome.seconds)
     if isinstance(outcome, Asked):
         held = question_row(root, trail, step, outcome)

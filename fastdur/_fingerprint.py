@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastdur._freeze import FREEZERS, freeze_other, is_plain_dict, is_plain_list
 from fastdur._frozen import MAX_DEPTH, MISSING, TAG, BadLeafError, Frozen, class_of, too_deep
 from fastdur._functions import shown
-from fastdur._registry import full_name, is_model
+from fastdur._registry import imported_name, is_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -81,7 +81,7 @@ def _canonical(value: Any, depth: int) -> Frozen:
         return rule(value, depth)
     fields = _fields_of(cls, value)
     if fields is not None:
-        return {TAG: ["object", full_name(cls), _canonical_dict(fields, depth + 1)]}
+        return {TAG: ["object", imported_name(cls), _canonical_dict(fields, depth + 1)]}
     return FREEZERS.get(cls, freeze_other)(value, MISSING, MISSING, depth)
 
 

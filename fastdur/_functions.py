@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from functools import partial, wraps
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -43,6 +45,36 @@ def captures(fn: Callable[..., Any]) -> bool:
     return not {"__class__", getattr(code, "co_name", "")}.issuperset(getattr(code, "co_freevars", ()))
 
 
+def captured_in(fn: Callable[..., Any], outer: Callable[..., Any]) -> dict[str, Any]:
+    """The variables that a function has captured and that neither `outer` nor a function captured by that brings along:
+    what tells it from others that were made like it while `outer` was running. Those without a value are left out.
+    """
+    known = _cells(outer, {})
+    code = code_of(fn)
+    found: dict[str, Any] = {}
+    for name, cell in zip(code.co_freevars, _closure(fn), strict=True):
+        if id(cell) not in known and name != code.co_name:
+            with suppress(ValueError):  # it has no value yet
+                found[name] = cell.cell_contents
+    return found
+
+
+def _closure(fn: Callable[..., Any]) -> tuple[Any, ...]:
+    return getattr(_function_of(fn), "__closure__", None) or ()
+
+
+def _cells(fn: Callable[..., Any], known: dict[int, Any]) -> dict[int, Any]:
+    """The variables that a function has captured, and those of the functions in them."""
+    for cell in _closure(fn):
+        if id(cell) not in known:
+            known[id(cell)] = cell
+            with suppress(ValueError):
+                inner = cell.cell_contents
+                if type(inner) is FunctionType:
+                    _cells(inner, known)
+    return known
+
+
 def held_in(fn: Callable[..., Any]) -> list[Any]:
     """The values that a function brings along for arguments that a call leaves out, through partials."""
     found: list[Any] = []
@@ -54,6 +86,34 @@ def held_in(fn: Callable[..., Any]) -> list[Any]:
     found += getattr(function, "__defaults__", None) or ()
     found += (getattr(function, "__kwdefaults__", None) or {}).values()
     return found
+
+
+def bound_to(fn: Callable[..., Any]) -> list[Any]:
+    """What comes before the arguments of a call, so that another one is another call: the object of a method that was
+    taken from it, an object that is called itself, and what a partial has filled in by position.
+    """
+    found: list[Any] = []
+    plain: Any = fn
+    while isinstance(plain, partial):
+        found = [*plain.args, *found]
+        plain = plain.func
+    whose = getattr(plain, "__self__", None)
+    if whose is not None:
+        return found if type(whose) is ModuleType else [whose, *found]
+    if hasattr(plain, "__code__") or not hasattr(type(plain).__call__, "__code__"):
+        return found
+    return [plain, *found]
+
+
+def known_module(module: str) -> str:
+    """The name by which any process imports a module, also in one that began with it, where it is `__main__`."""
+    if module not in ("__main__", "__mp_main__"):
+        return module
+    begun_with = sys.modules.get(module)
+    spec, file = getattr(begun_with, "__spec__", None), getattr(begun_with, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return module if file is None else str(file).replace("\\", "/").rpartition("/")[2].removesuffix(".py")
 
 
 def flags_of(fn: Callable[..., Any]) -> int:
@@ -77,7 +137,7 @@ def chained(fn: Callable[..., Any], after: Callable[[Any], Any]) -> Callable[...
 
     def called(*args: Any, **kwargs: Any) -> Any:
         value = fn(*args, **kwargs)
-        return awaited(value) if hasattr(value, "__await__") else after(value)
+        return awaited(value) if awaitable(value) else after(value)
 
     return acalled if is_async(fn) else called
 
@@ -113,11 +173,21 @@ def _named(ask: FunctionType, body: FunctionType) -> FunctionType:
     return named
 
 
+def _has(value: object, name: str) -> bool:
+    """Whether the class of a value has a method; nothing of the user's is asked."""
+    cls: type[Any] = type(value)
+    return any(name in members_of(each) for each in mro_of(cls))
+
+
+def awaitable(value: object) -> bool:
+    """Whether a value can be awaited. Its class is looked at, as `await` does; the value itself is asked nothing."""
+    return _has(value, "__await__")
+
+
 def discard(value: Any) -> None:
     """Close a coroutine that nobody will await."""
-    close = getattr(value, "close", None)
-    if close is not None:
-        close()
+    if awaitable(value) and _has(value, "close"):
+        value.close()
 
 
 def said(error: BaseException) -> str:
@@ -173,7 +243,7 @@ def short_name(cls: type[Any]) -> str:
 def dotted_name(cls: type[Any]) -> str:
     """The name of a class with its module, whatever the class says of itself."""
     module: object = _MODULE(cls)
-    return f"{str.__str__(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
+    return f"{known_module(module)}.{short_name(cls)}" if type(module) is str else f"?.{short_name(cls)}"
 
 
 def annotate(error: BaseException, note: str) -> None:

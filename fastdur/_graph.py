@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fastdur._codec import checked_name
-from fastdur._functions import discard, is_async
+from fastdur._functions import awaitable, discard, is_async
 from fastdur.errors import CycleLimitError, GraphError, NodeIsAsync, RoutingError
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Graph:
 
 
 def _is_true(edge: Edge, answer: object) -> bool:
-    if hasattr(answer, "__await__"):
+    if awaitable(answer):
         discard(answer)
         message = f"when= of {edge.key!r} returned a coroutine, which is always true; return True or False"
         raise NodeIsAsync(message)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze, joined
 from fastdur._failures import uncommitted
-from fastdur._functions import discard, is_a, is_async, said, short_name
+from fastdur._functions import awaitable, discard, is_a, is_async, said, short_name
 from fastdur._live import LiveState, Snapshot, collect
 from fastdur._own import own
 from fastdur._steps import Asked, Done, Failed
@@ -20,6 +20,7 @@ from fastdur.errors import (
     InterruptError,
     InterruptSignal,
     InterruptSwallowed,
+    LLMError,
     NodeCancelled,
     NodeIsAsync,
     NodeResultError,
@@ -67,13 +68,14 @@ class Invocation:
         return self._judge(detached.outcome if in_time else self._abandon(detached))
 
     def _call(self) -> Outcome:
-        token = current.set(Scope(self.node))
+        before = current.get()
         try:
+            current.set(Scope(self.node))
             return self.call.fn(self.live), None
         except BaseException as error:
             return None, error
         finally:
-            current.reset(token)
+            current.set(before)
 
     def _abandon(self, detached: Detached) -> Outcome:
         """Leave a call that is out of time to itself; the claim is kept until it returns."""
@@ -93,7 +95,7 @@ class Invocation:
         if is_async(self.call.fn):
             return self._judge(await self._awaited(self.call.fn, self.live))
         value, error = await self._threaded()
-        if error is None and hasattr(value, "__await__"):
+        if error is None and awaitable(value):
             return self._judge(await self._awaited(_itself, value))
         return self._judge((value, error))
 
@@ -122,13 +124,14 @@ class Invocation:
         return task.result() if in_time else (None, self._out_of_time())
 
     async def _acall(self, fn: Callable[[Any], Coroutine[Any, Any, Any]], argument: object) -> Outcome:
-        token = current.set(Scope(self.node))
+        before = current.get()
         try:
+            current.set(Scope(self.node))
             return await fn(argument), None
         except BaseException as error:
             return None, error
         finally:
-            current.reset(token)
+            current.set(before)
 
     async def _threaded(self) -> Outcome:
         import asyncio
@@ -198,7 +201,7 @@ class Invocation:
         return cancelled
 
     def _done(self, value: Any) -> Done | Failed:
-        if type(value) is not dict and hasattr(value, "__await__"):
+        if type(value) is not dict and awaitable(value):
             discard(value)
             message = f"Node {self.node.address!r} returned a coroutine to a sync call; call the a… form of this one."
             return self.failed(NodeIsAsync(message))
@@ -234,8 +237,8 @@ class Invocation:
         return Done(changes.snapshot.frozen, tuple(changes.keys), out, self.node.notes)
 
     def failed(self, error: BaseException) -> Failed:
-        """The outcome of a call that raised. Only an exception of the user's own, or a timeout, is worth a retry."""
-        own = not is_a(error, FastdurError) or is_a(error, EffectFailed, NodeCancelled, NodeTimeout)
+        """The outcome of a call that raised. Only errors of the user's own, of a provider and of time are retried."""
+        own = not is_a(error, FastdurError) or is_a(error, EffectFailed, NodeCancelled, NodeTimeout, LLMError)
         return Failed(error, error_text(error), retryable=own)
 
 
@@ -249,14 +252,14 @@ def run_body(effect: RunEffect) -> Outcome:
     """Run the body of an effect; whatever it raises is its outcome."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
-    token = current.set(Scope(scope.node, effect.record))
     try:
+        current.set(Scope(scope.node, effect.record))
         value = _called(effect)
     except BaseException as error:
         return None, error
     finally:
-        current.reset(token)
-    if hasattr(value, "__await__"):
+        current.set(scope)
+    if awaitable(value):
         discard(value)
         return None, NodeIsAsync(f"{effect.record.name}() returned a coroutine; decorate an `async def`, and await it")
     return value, None
@@ -267,11 +270,11 @@ def run_in_transaction(effect: Transact, _: Any) -> EffectRecord:
     scope = current.get()
     assert scope, "an effect runs inside a node"
     record = effect.record
-    token = current.set(Scope(scope.node, record))
     try:
+        current.set(Scope(scope.node, record))
         value = _called(effect)
     finally:
-        current.reset(token)
+        current.set(scope)
     if scope.node.host.poisoned:
         scope.node.check()
     try:
@@ -285,14 +288,14 @@ async def arun_body(effect: RunEffect) -> Outcome:
     """`run_body` for an `async def`."""
     scope = current.get()
     assert scope, "an effect runs inside a node"
-    token = current.set(Scope(scope.node, effect.record))
     try:
+        current.set(Scope(scope.node, effect.record))
         value = _called(effect)
-        return (await value if hasattr(value, "__await__") else value), None
+        return (await value if awaitable(value) else value), None
     except BaseException as error:
         return None, error
     finally:
-        current.reset(token)
+        current.set(scope)
 
 
 def is_pause(error: BaseException) -> bool:

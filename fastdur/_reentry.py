@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from fastdur._codec import Frozen
     from fastdur._effects import Reading
-    from fastdur._steps import State, Trail
+    from fastdur._steps import Machine, State, Trail
     from fastdur.records import Checkpoint, Execution, Question, Status
 
 
@@ -73,6 +73,19 @@ class Entry:
     frame: Frame
     trail: Trail | None = None
     question: Question | None = None
+
+
+def newest_frame(reading: Reading, root: Machine | None) -> Frame:
+    """The frames of the newest row; where there is none yet, those of the start.
+
+    Who has no machine knows only the data of a run without rows, and a cancel stores them so: they begin here, too.
+    """
+    data: Any = reading.head.input
+    frame = Frame("", 0, {"data": data}) if reading.last is None else reading.last.frames
+    if root is None or set(frame.state) != {"data"}:
+        return frame
+    begun: Any = frame.state["data"]
+    return replace(frame, state=root.admitted(root.begin(begun)))
 
 
 def status_of(frame: Frame) -> Status:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from fastdur._frozen import MISSING, BadLeafError, class_of
-from fastdur._functions import shown
+from fastdur._functions import known_module, shown
 from fastdur.errors import NotStorable
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ class Shape(Protocol):
 def full_name(cls: type[Any]) -> str:
     """Return `module.qualname`, or the bare name of a builtin."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def imported_name(cls: type[Any]) -> str:
+    """`full_name` as it is in every process, whatever module that has begun with."""
+    module = known_module(cls.__module__)
+    return full_name(cls) if module == cls.__module__ else f"{module}.{cls.__qualname__}"
 
 
 class EnumShape:

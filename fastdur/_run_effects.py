@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastdur._effects import Effect
 from fastdur._pruned import Pruned
 from fastdur.records import Checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from datetime import timedelta
 
     from fastdur._codec import Frozen
     from fastdur._effects import Row
     from fastdur.records import Execution
+
+
+_TRIES = 3
+"""How often a run is taken from an owner as of a reading, before that owner is fenced first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +78,17 @@ class Fence(Effect[None]):
     def name(self) -> str:
         """The boundary."""
         return "fence"
+
+
+def outrun(head: Execution, tries: int) -> Generator[Effect[Any], Any, bool]:
+    """Whether this was tried in vain too often, and the owner, which writes faster than its run is read, is fenced.
+
+    Then nobody writes any more, and what is read next is the newest.
+    """
+    fenced = tries > _TRIES and head.owned
+    if fenced:
+        yield from Fence(head)
+    return fenced
 
 
 @dataclass(slots=True, eq=False)

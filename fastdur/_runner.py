@@ -15,7 +15,16 @@ from fastdur._functions import asked_by, is_async
 from fastdur._live import Snapshot
 from fastdur._nested import holds
 from fastdur._reentry import Request
-from fastdur._runs import adrive, checked_answer, checked_id, checked_store, drive, outcome, store_or_default
+from fastdur._runs import (
+    adrive,
+    checked_answer,
+    checked_flag,
+    checked_id,
+    checked_store,
+    drive,
+    outcome,
+    store_or_default,
+)
 from fastdur._threads import in_thread
 from fastdur.checkpointers.nowhere import Nowhere
 from fastdur.errors import AlreadyResumed, ChainResumeError, FastdurError, GraphError, NodeIsAsync
@@ -42,6 +51,10 @@ class Runner(Forking):
     kind: str
     max_seconds: float | None = None
     """How long the calls of a run may take together; None if nobody counts."""
+    guarded: bool = False
+    """Whether guardrails are asked about what a run begins with."""
+    on_text: Callable[[str, str], object] | None = None
+    """Who hears what the models say while they say it."""
     async_start = "aexecute"
     """The name of the call that starts a run on an event loop."""
 
@@ -93,6 +106,14 @@ class Runner(Forking):
     def addresses(self, state: State) -> list[str]:
         """The nodes that a state will enter by name."""
 
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked: as it was, where a topology has none."""
+        return state
+
+    def passed(self, data: State, state: State) -> State:  # noqa: ARG002 - of the protocol
+        """What the guardrails have left of `data`: all of it, where a topology has none."""
+        return data
+
     def paused(self, state: State) -> State:
         """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
         return state
@@ -103,6 +124,10 @@ class Runner(Forking):
 
     def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:  # noqa: ARG002 - of the protocol
         """The limit that a step would break: none, but for topologies that have limits."""
+        return None
+
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:  # noqa: ARG002 - of the protocol
+        """Why a run could not go on after these changes from outside: it always can, but for some topologies."""
         return None
 
     def misfits(self, state: State) -> list[str]:  # noqa: ARG002 - of the protocol
@@ -155,7 +180,8 @@ class Runner(Forking):
         self.validate()
         self.stored()
         changes = checked_changes(modified_state, "modified_state")
-        flags = {"takeover": takeover, "accept_graph": accept_graph, "reopen": reopen}
+        given = {"takeover": takeover, "accept_graph": accept_graph, "reopen": reopen}
+        flags = {name: checked_flag(flag, name) for name, flag in given.items()}
         value = checked_answer(resume_value)
         return self._resuming(Request(checked_id(execution_id), value, changes, agent_path_prefix, **flags), context)
 
@@ -288,7 +314,7 @@ class Runner(Forking):
             run_id = given or os.urandom(16).hex()
             steps = _engine.start(self, run_id, data)
         life = self._lifetime(run_id, context)
-        life.is_child = parent is not None
+        life.parent_store = None if parent is None else parent.store
         return steps, life
 
     def _branching(self, branch: Branch) -> Steps:
@@ -329,23 +355,32 @@ def recover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> l
     `max_attempts` times without storing a row is reported with its error and not tried again. No lock outlives this
     process: what it does not finish, the next `recover` does.
     """
-    came = [runner.carry_on(head, max_attempts) for runner, head in _left_alone(runners)]
+    came = [runner.carry_on(head, max_attempts) for runner, head in _left_alone(runners, max_attempts)]
     return [each for each in came if each is not None]
 
 
 async def arecover(runners: Iterable[Runner], *, max_attempts: int = MAX_ATTEMPTS) -> list[Recovered]:
     """`recover` on the running event loop, one run after another."""
-    came = [await runner.acarry_on(head, max_attempts) for runner, head in await in_thread(_left_alone, runners)]
+    left = await in_thread(_left_alone, runners, max_attempts)
+    came = [await runner.acarry_on(head, max_attempts) for runner, head in left]
     return [each for each in came if each is not None]
 
 
-def _left_alone(runners: Iterable[Runner]) -> list[tuple[Runner, Execution]]:
+def _left_alone(runners: Iterable[Runner], max_attempts: int) -> list[tuple[Runner, Execution]]:
     found: list[tuple[Runner, Execution]] = []
     given: Any = runners
     if isinstance(given, Runner):
         message = f"recover() takes several runners; give [{given.kind}]"
         raise TypeError(message)
-    for runner in runners:
+    if type(max_attempts) is not int or max_attempts < 1:
+        message = f"max_attempts is {max_attempts!r}; give a whole number from 1"
+        raise TypeError(message)
+    every: list[Any] = [*given]
+    for runner in every:
+        if not isinstance(runner, Runner):
+            message = f"recover() takes runners, chains or agents or teams, not {type(runner).__qualname__}"
+            raise TypeError(message)
+    for runner in every:
         heads: list[Execution] = runner.stored().list_executions(runner=runner.name, status="running")
         found += [(runner, head) for head in reversed(heads) if head.kind == runner.kind and not _owner.at_work(head)]
     return found

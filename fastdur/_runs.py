@@ -32,7 +32,7 @@ def drive(steps: Steps, life: Lifetime) -> Ended:
     except StaleRun as stale:
         raise _replaced(stale, life.status(), life) from stale
     except RunInProgress as busy:
-        raise (_told(busy) if life.is_child else busy) from busy.__cause__
+        raise (_told(busy) if life.parent_store is not None else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
@@ -46,7 +46,7 @@ async def adrive(steps: Steps, life: Lifetime) -> Ended:
     except StaleRun as stale:
         raise _replaced(stale, await in_thread(life.status), life) from stale
     except RunInProgress as busy:
-        raise (_told(busy) if life.is_child else busy) from busy.__cause__
+        raise (_told(busy) if life.parent_store is not None else busy) from busy.__cause__
     except StoreError as fault:
         raise _told(fault) from fault.__cause__
     finally:
@@ -65,7 +65,7 @@ def _replaced(stale: StaleRun, status: str | None, life: Lifetime) -> FastdurErr
         return RunCancelled(
             "This run was cancelled from outside while it was being worked on; this call wrote nothing more."
         )
-    return _told(stale) if life.is_child else stale
+    return _told(stale) if life.parent_store is not None else stale
 
 
 def _noted(ended: Ended, life: Lifetime) -> Ended:
@@ -94,6 +94,14 @@ def checked_id(execution_id: str) -> str:
 def checked_answer(value: Resume | None) -> Resume | None:
     if value is not None and type(value) is not Resume:
         message = f"the answer is {type(value).__qualname__}; give Resume(approved=..., metadata={{...}})"
+        raise TypeError(message)
+    return value
+
+
+def checked_flag(value: object, name: str) -> bool:
+    """Refuse what only looks like a yes or a no: `"false"` is true."""
+    if type(value) is not bool:
+        message = f"{name}={value!r} is neither True nor False; give one of them"
         raise TypeError(message)
     return value
 
@@ -158,7 +166,8 @@ def cancel(execution_id: str, checkpointer: Checkpointer | None = None) -> None:
 
     The child runs that its nodes have started are cancelled after it, each in a transaction of its own; cancelling
     again sees to those that were left, and else changes nothing. An owner at work is fenced: its next write is refused
-    and its call raises `RunCancelled`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
+    and its call raises `RunCancelled`; one that writes faster than its run can be read is fenced before that, and may
+    raise `StaleRun`. Raises `RunNotFound`, and `AlreadyResumed` where the run has completed.
     """
     run(_ending.cancel(execution_id), _reading(execution_id, checkpointer).perform)
 
@@ -176,7 +185,7 @@ def delete_execution(execution_id: str, checkpointer: Checkpointer | None = None
     it, unless `takeover=True`, which fences that owner: its next write is refused; and `ChainResumeError` for the child
     run of an unfinished run, which would start it again.
     """
-    steps = _ending.delete(execution_id, takeover=takeover)
+    steps = _ending.delete(execution_id, takeover=checked_flag(takeover, "takeover"))
     run(steps, _reading(execution_id, checkpointer).perform)
 
 
@@ -184,7 +193,7 @@ async def adelete_execution(
     execution_id: str, checkpointer: Checkpointer | None = None, *, takeover: bool = False
 ) -> None:
     """`delete_execution` on the running event loop."""
-    steps = _ending.delete(execution_id, takeover=takeover)
+    steps = _ending.delete(execution_id, takeover=checked_flag(takeover, "takeover"))
     await arun(steps, _reading(execution_id, checkpointer).aperform)
 
 

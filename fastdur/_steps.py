@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastdur._codec import Frozen
     from fastdur.records import Frame, Question, StepType
 
-CallKind = Literal["node", "route", "input", "model", "tool", "output"]
+CallKind = Literal["node", "route", "input", "model", "tool", "output", "guardrail", "memory"]
 State = dict[str, "Frozen"]
 Trail = tuple["Frame", ...]
 """The frames from the root down to one leaf."""
@@ -145,6 +145,24 @@ class Machine(Protocol):
         """The state of a new frame."""
         ...
 
+    @property
+    def guarded(self) -> bool:
+        """Whether guardrails are asked about what a frame of this machine begins with."""
+        ...
+
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked before it began."""
+        ...
+
+    def passed(self, data: State, state: State) -> State:
+        """What is left of `data` after the guardrails have been asked about it, which has led to `state`."""
+        ...
+
+    @property
+    def on_text(self) -> Callable[[str, str], object] | None:
+        """Who hears what the models of this machine, and of those below it, say while they say it."""
+        ...
+
     def next(self, state: State) -> Step:
         """What is due."""
         ...
@@ -168,6 +186,10 @@ class Machine(Protocol):
 
     def over(self, frame: Frame, step: Going, *, here: bool) -> Exception | None:
         """The limit that `step` would break, which is this frame's own where it is `here`, else one below it."""
+        ...
+
+    def unfit(self, changes: Mapping[str, Frozen]) -> str | None:
+        """Why the machine could not go on after these changes of its state from outside, in words."""
         ...
 
     def misfits(self, state: State) -> list[str]:
@@ -332,6 +354,15 @@ def machine_at(root: Machine, trail: Trail) -> Machine:
     for frame in trail[1:]:
         root = root.child(frame.place)
     return root
+
+
+def heard_by(root: Machine, trail: Trail) -> Callable[[str, str], object] | None:
+    """Who hears the model at the last frame of `trail`: the listener of the nearest machine that has one."""
+    found = root.on_text
+    for frame in trail[1:]:
+        root = root.child(frame.place)
+        found = found if root.on_text is None else root.on_text
+    return found
 
 
 def agent_path(root: Machine, trail: Trail, node: str = "") -> str:

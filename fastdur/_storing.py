@@ -28,7 +28,7 @@ from fastdur._effects import (
 from fastdur._run_effects import Children, Delete, Fence, Fork, OneRow, Prune
 from fastdur._sealed import Sealed
 from fastdur.checkpointers.protocol import Start as StartOf
-from fastdur.errors import RunNotFound, StoreCorrupt
+from fastdur.errors import OtherStore, RunNotFound, StaleRun, StoreCorrupt
 from fastdur.records import Checkpoint, Claim, PendingInterrupt
 
 if TYPE_CHECKING:
@@ -113,8 +113,31 @@ def _children(life: Lifetime, effect: Children) -> list[Execution]:
 
 
 def _start(life: Lifetime, effect: Start) -> None:
+    if life.parent_store is not None and life.parent_store is not life.store:
+        _check_one_database(life, life.parent_store, effect)
     below = {"parent_id": effect.parent_id, "parent_address": effect.parent_address}
     _started(life, effect, **below, parent_token=effect.parent_token)
+
+
+def _check_one_database(life: Lifetime, other: Checkpointer, effect: Start) -> None:
+    """Refuse a child run in another database than its parent's, by which nothing of it could be found again."""
+    of = str(effect.parent_id)
+
+    def held(store: Checkpointer) -> bool:
+        head = store.get_execution(of)
+        return head is not None and head.token == effect.parent_token
+
+    if held(life.store):
+        return
+    if held(other):
+        message = (
+            f"The {effect.kind} {effect.runner!r} keeps its runs in {life.store.location}, and run {of!r}, a node of "
+            f"which starts it, is in {other.location}; nothing was started. Give both the same store, or start it "
+            "outside of the node."
+        )
+        raise OtherStore(message)
+    message = f"Run {of!r} was taken over, cancelled or deleted; nothing was started for its node."
+    raise StaleRun(message)
 
 
 def _fork(life: Lifetime, effect: Fork) -> None:

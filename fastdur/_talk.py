@@ -1,8 +1,9 @@
 """The state of an agent, from one answer to the next. Pure: dicts of stored values in, dicts out.
 
-`step` says what is due: `turn` and `ask` (the row, then the question to the model), `tool` and `call` (the row, then
-the first of `calls`), `handoff` (that call, the last of its turn), `answer` and `check` (the row of the final answer,
-then its check), `end`. In `data` is what users see: `input`, `history`, `messages`, `usage`, at the end `output`.
+`step` says what is due: `recall` (what a memory knows), `turn` and `ask` (the row, then the question to the model),
+`tool` and `call` (the row, then the first of `calls`), `handoff` (that call, the last of its turn), `answer` and
+`check` (the row of the final answer, then its check), `remember` (what a memory is told), `end`; `guard` comes in
+between. In `data` is what users see: `input`, `history`, `messages`, `usage`, at the end `output`.
 `again` holds what only a repetition leaves.
 """
 
@@ -22,12 +23,12 @@ Talk = dict[str, Any]
 SKIPPED = "This call was not made, because another call of the same turn had to wait for a human. Ask again if needed."
 
 
-def begun(data: Talk) -> Talk:
+def begun(data: Talk, step: str) -> Talk:
     """The state that an agent begins with. Without a key `input` the whole of `data` is its input."""
     return {
         "data": {**opened(data), "messages": [], "usage": [0, 0]},
         "turn": 0,
-        "step": "turn",
+        "step": step,
         "out": "output",
     }
 
@@ -48,23 +49,57 @@ def asks(state: Talk) -> int:
     return int(state.get("again", {}).get("asks", 0))
 
 
-def marked(state: Talk, *, checks: bool) -> Talk:
-    """The row that was due is written; `checks` where an answer is checked."""
+def let_in(state: Talk, step: str) -> Talk:
+    """The guardrails have been asked about the input, and `step` is due."""
+    return {**_without(state, "guards"), "step": step}
+
+
+def passed(data: Talk, state: Talk) -> Talk:
+    """What the guardrails have left of the `data` that a conversation begins with."""
+    given = state["data"]["input"]
+    if "input" in data:
+        return {**data, "input": given}
+    return data if given is data else {"input": given}
+
+
+def released(state: Talk) -> Talk:
+    """The guardrails have been asked about the calls of the answer that is held, and it is taken."""
+    return taken(_without(state, "reply", "cost"), state["reply"])
+
+
+def told_at_last(state: Talk) -> Talk:
+    """The guardrails have been asked about what came of a call, and the model is told what is left of it."""
+    return told(_without(state, "told"), *state["told"])
+
+
+def recalled(state: Talk, messages: list[Any]) -> Talk:
+    """A memory knows these messages, which come before all others."""
+    data = state["data"]
+    return {**state, "data": {**data, "history": [*messages, *data["history"]]}, "step": "turn"}
+
+
+def marked(state: Talk, *, checks: bool, remembers: bool) -> Talk:
+    """The row that was due is written; `checks` where an answer is checked, `remembers` where a memory is told."""
     if state["step"] == "answer" and not checks:
-        return ended(state, state["answer"]["content"])
+        return accepted(state, state["answer"]["content"], remembers=remembers)
     return {**state, "step": {"turn": "ask", "tool": "call", "answer": "check"}[state["step"]]}
 
 
-def replied(state: Talk, answer: Talk, *, again: bool) -> Talk:
-    """The model has answered; `again` where that may have been paid for before, by a lifetime that was lost."""
+def spent(state: Talk, answer: Talk, *, again: bool) -> Talk:
+    """What an answer costs is counted; `again` where it may have been paid for before, by a lifetime that was lost."""
     used = answer["usage"]
-    usage = [spent + new for spent, new in zip(state["data"]["usage"], used, strict=True)]
+    usage = [before + new for before, new in zip(state["data"]["usage"], used, strict=True)]
     after = {**state, "data": {**state["data"], "usage": usage}}
     if again:
         after["again"] = {**state.get("again", {}), "wasted": wasted(state) + sum(used)}
+    return after
+
+
+def taken(state: Talk, answer: Talk) -> Talk:
+    """The model has answered, with calls or for good."""
     if not answer["calls"]:
-        return {**after, "answer": answer["message"], "cost": used, "step": "answer"}
-    return _onwards({**_said(after, answer["message"]), "calls": _placed(answer["calls"], state["turn"])})
+        return {**state, "answer": answer["message"], "cost": answer["usage"], "step": "answer"}
+    return _onwards({**_said(state, answer["message"]), "calls": _placed(answer["calls"], state["turn"])})
 
 
 def wasted(state: Talk) -> int:
@@ -77,7 +112,7 @@ def handed(state: Talk, text: str, before: Talk) -> Talk:
 
     The handoff, which is the call at work, is answered by `text`.
     """
-    after = _said(state, _reply(state["calls"][0], "ok", text))
+    after = _said(state, reply(state["calls"][0], "ok", text))
     after = _without(after, "calls", "asked", *OWN)
     counted = {key: part for key, part in before.items() if key != "usage"}
     data = {**after["data"], "usage": before["usage"]}
@@ -96,21 +131,26 @@ def counted(state: Talk) -> Talk:
 def told(state: Talk, status: CallStatus, text: str) -> Talk:
     """The call at work has ended, and this is what the model is told of it."""
     call, *rest = state["calls"]
-    return _onwards({**_said(state, _reply(call, status, text)), "calls": rest})
+    return _onwards({**_said(state, reply(call, status, text)), "calls": rest})
 
 
-def checked(state: Talk, verdict: Talk) -> Talk:
+def checked(state: Talk, verdict: Talk, *, remembers: bool = False) -> Talk:
     """The answer fits, or is to be given again."""
     if "value" in verdict:
-        return ended(state, verdict["value"])
+        return accepted(state, verdict["value"], remembers=remembers)
     mend = frozen_message(Message("user", verdict["again"]))
     after = _without(_said(state, state["answer"], mend), "answer", "cost")
     return {**after, "turn": state["turn"] + 1, "step": "turn", "reasks": state.get("reasks", 0) + 1}
 
 
+def accepted(state: Talk, value: Any, *, remembers: bool) -> Talk:
+    """The answer is taken; where a memory is told of it first, the state holds it until that has happened."""
+    return {**state, "value": value, "step": "remember"} if remembers else ended(state, value)
+
+
 def ended(state: Talk, value: Any) -> Talk:
     """The answer is the output of the run."""
-    after = _without(_said(state, state["answer"]), "answer", "cost")
+    after = _without(_said(state, state["answer"]), "answer", "cost", "value")
     data = {**after["data"], "output": value}
     return {**after, "data": data, "step": "end", "touched": ["output"], "gives": "output"}
 
@@ -136,7 +176,7 @@ def _onwards(state: Talk) -> Talk:
     while calls and ("error" in calls[0] or (state.get("asked") and "to" not in calls[0])):
         call, *calls = calls
         wrong = call.get("error")
-        state = _said(state, _reply(call, "error", wrong) if wrong else _reply(call, "skipped", SKIPPED))
+        state = _said(state, reply(call, "error", wrong) if wrong else reply(call, "skipped", SKIPPED))
     if calls:
         return {**state, "calls": calls, "step": "handoff" if "to" in calls[0] else "tool"}
     return {**_without(state, "calls", "asked"), "turn": state["turn"] + 1, "step": "turn"}
@@ -156,7 +196,8 @@ def _placed(calls: list[Talk], turn: int) -> list[Talk]:
     return found
 
 
-def _reply(call: Talk, status: CallStatus, text: str) -> Any:
+def reply(call: Talk, status: CallStatus, text: str) -> Any:
+    """The message that answers a call."""
     name = thaw(call["name"])
     return frozen_message(Message("tool", text, tool_call_id=thaw(call["id"]), name=name, status=status))
 

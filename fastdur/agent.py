@@ -7,10 +7,20 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastdur import _asking, _talk
+from fastdur import _asking, _guarding, _talk
 from fastdur._codec import thaw
-from fastdur._conversing import WAY, Conversing, check_bounds, check_seconds, slow_error, spent_error
+from fastdur._conversing import (
+    WAY,
+    Conversing,
+    check_bounds,
+    check_seconds,
+    checked_listener,
+    checked_memory,
+    slow_error,
+    spent_error,
+)
 from fastdur._functions import is_async
+from fastdur._guarding import Guards
 from fastdur._nested import check_inside
 from fastdur._schema import Typed
 from fastdur._spoken import usage_in, with_below
@@ -27,7 +37,10 @@ if TYPE_CHECKING:
     from fastdur._runner import Runner
     from fastdur._steps import Became, Going, Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.guardrails import Guardrail
     from fastdur.llm.client import LLMClient, ToolSpec
+    from fastdur.llm.messages import CallStatus
+    from fastdur.memory import AgentMemory
     from fastdur.records import Frame, RunResult
     from fastdur.tools import AnyTool
 
@@ -58,6 +71,12 @@ class Agent(Conversing):
     so that no resumed run asks twice for what was answered; without it a model is asked again where a process died
     before the next row. `checkpointer` is as for a chain.
 
+    `guardrails` are asked about what goes in and out, see `Guardrail`; those that are asked about what a model says
+    cannot be had with `replay_model`, which records it before. `memory`, an `AgentMemory`, is asked before the first
+    turn and told after the last. `on_text(text, agent)` hears each piece of a model's text as it comes, with the name
+    of the agent that speaks, of those inside this one too; nothing that it does changes the run, a piece is heard
+    again where the model is asked again, and it has passed no guardrail yet.
+
     Rows: `turn:N` before each question to the model, `turn:N/tool:NAME` before each tool with its arguments, and one
     past the last turn with the final answer. The tools of one turn run one after another.
     """
@@ -79,6 +98,9 @@ class Agent(Conversing):
         max_tokens: int | None = None,
         max_seconds: float | None = None,
         replay_model: bool = False,
+        guardrails: Iterable[Guardrail] = (),
+        memory: AgentMemory | None = None,
+        on_text: Callable[[str, str], object] | None = None,
         checkpointer: Checkpointer | Literal[False] | None = None,
     ) -> None:
         super().__init__(name, checkpointer)
@@ -98,6 +120,15 @@ class Agent(Conversing):
         self._output_type, self._output_retries = output_type, output_retries
         self._max_turns, self._max_tokens, self.replay_model = max_turns, max_tokens, replay_model
         self.model_is_async = is_async(model.complete)
+        self.guards = Guards(guardrails, who)
+        if replay_model and self.guards.at("output", "tool_call"):
+            message = (
+                f"{who} has replay_model=True, which records what the model says as it comes, and guardrails that are "
+                "asked about that first. Leave out one of them."
+            )
+            raise GraphError(message)
+        self.memory = checked_memory(memory, who)
+        self.on_text = checked_listener(on_text, who)
 
     def validate(self) -> None:
         """Raise `GraphError` naming what is wrong with a tool or with `output_type`; starting and resuming call it."""
@@ -128,6 +159,9 @@ class Agent(Conversing):
         """The model and the functions of the tools, nested runners included."""
         found = [(f"{at}/{place}", fn) for at, runner in self.runners() for place, fn in runner.functions()]
         plain = [(f"tool:{name}", each.fn) for name, each in self.tools.items() if isinstance(each, FunctionTool)]
+        plain += [(f"guardrail:{each.name}", each.fn) for each in self.guards.all]
+        if self.memory is not None:
+            plain += [("memory.get_context", self.memory.get_context), ("memory.add", self.memory.add)]
         return [*found, ("model", self.model.complete), *plain]
 
     def _shown(self, result: RunResult) -> RunResult:
@@ -151,7 +185,27 @@ class Agent(Conversing):
 
     def begin(self, data: State) -> State:
         """The state of a new frame. Without a key `input` the whole of `data` is the input."""
-        return _talk.begun(data)
+        state = _talk.begun(data, self._first)
+        guarded = self.guards.input(state) if self.guarded else None
+        return state if guarded is None else guarded
+
+    @property
+    def _first(self) -> str:
+        """What is due when the input is known."""
+        return "turn" if self.memory is None else "recall"
+
+    @property
+    def guarded(self) -> bool:  # type: ignore[override] # a runner without guardrails has a constant
+        """Whether guardrails are asked about the input; in a swarm the swarm asks those of its first agent."""
+        return self.handing is None and self.guards.at("input")
+
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked before it began."""
+        return _talk.let_in(state, self._first)
+
+    def passed(self, data: State, state: State) -> State:
+        """What the guardrails have left of `data`."""
+        return _talk.passed(data, state)
 
     def addresses(self, state: State) -> list[str]:
         """The tools that wait to be called."""
@@ -175,7 +229,17 @@ class Agent(Conversing):
             return self._tool(of["calls"][0], turn, row=step == "tool")
         if step in ("answer", "check"):
             return self._answer(of, turn + 1, row=step == "answer")
-        return Return()
+        if step == "guard":
+            return self.guards.step(of, turn, self.tools, self._output_retries - of.get("reasks", 0))
+        return self._memory(of, turn, step) if step in ("recall", "remember") else Return()
+
+    def _memory(self, state: dict[str, Any], turn: int, step: str) -> Step:
+        memory, given = self.memory, state["data"]["input"]
+        if step == "recall":
+            recall = _asking.recall(memory, self.name, given)
+            return Call("memory", f"turn:{turn}/memory", 1, turn, recall, NOTHING)
+        remember = _asking.remember(memory, self.name, given, state["answer"])
+        return Call("memory", f"turn:{turn + 1}/memory", 1, turn + 1, remember, NOTHING)
 
     def _question(self, state: dict[str, Any], turn: int, *, row: bool) -> Step:
         if row:
@@ -220,26 +284,52 @@ class Agent(Conversing):
         """The state after a row was stored, the model or a tool has answered, or the answer was checked."""
         of: dict[str, Any] = state
         if isinstance(step, Mark):
-            return _talk.marked(of, checks=self.output is not None)
+            return _talk.marked(of, checks=self.output is not None, remembers=self.memory is not None)
         if isinstance(step, Push):
             assert isinstance(outcome, dict), outcome
-            return _talk.told(with_below(of, outcome, step.node), "ok", _talk.output_text(outcome))
+            return self._told(with_below(of, outcome, step.node), "ok", _talk.output_text(outcome))
         assert isinstance(step, Call), step
         if isinstance(outcome, Failed):
-            return _talk.told(of, "error", f"Error: {outcome.text}")
+            return self._told(of, "error", f"Error: {outcome.text}")
         assert isinstance(outcome, Done), outcome
         if step.kind == "tool":
-            return _talk.told(of, *outcome.value)
+            return self._told(of, *outcome.value)
+        return self._after(of, step, outcome)
+
+    def _after(self, of: dict[str, Any], step: Call, outcome: Done) -> State:
+        """The state after a call that is no tool's has returned."""
         if step.kind == "model":
-            return _talk.replied(of, outcome.value, again=outcome.again and not self.replay_model)
-        return _talk.checked(of, outcome.value)
+            spent = _talk.spent(of, outcome.value, again=outcome.again and not self.replay_model)
+            return self.guards.reply(spent, outcome.value) or _talk.taken(spent, outcome.value)
+        if step.kind == "output":
+            return _talk.checked(of, outcome.value, remembers=self.memory is not None)
+        if step.kind == "guardrail":
+            return self._judged(of, outcome.value)
+        if of["step"] == "recall":
+            return _talk.recalled(of, outcome.value)
+        return _talk.ended(of, of["value"])
+
+    def _told(self, state: dict[str, Any], status: CallStatus, text: str) -> State:
+        return self.guards.result(state, status, text) or _talk.told(state, status, text)
+
+    def _judged(self, state: dict[str, Any], verdict: Any) -> State:
+        after, through = self.guards.judged(state, verdict)
+        if through == "input":
+            return _talk.let_in(after, self._first)
+        if through == "tool_call":
+            return _talk.released(after)
+        if through == "tool_result":
+            return _talk.told_at_last(after)
+        return {**after, "step": "answer"} if through == "output" else after
 
     def paused(self, state: State) -> State:
         """A question was asked in the tool at work: after it no other call of this turn is made."""
         return {**state, "asked": True}
 
     def failed(self, state: State, step: Going) -> State:
-        """After the check of an answer has failed, the model is asked again; tools are not."""
+        """After the check of an answer has failed, the model is asked again; tools are not, nor after a guardrail."""
+        if isinstance(step, Call) and step.kind == "guardrail":
+            return _guarding.failed(state)
         return _talk.unanswered(state) if isinstance(step, Call) and step.kind == "output" else state
 
 

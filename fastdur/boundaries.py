@@ -79,10 +79,10 @@ def tell(observers: list[Observer], boundary: Boundary) -> None:
         except Exception as error:
             observers.remove(observer)
             _observers[:] = [entry for entry in _observers if entry[1] is not observer]
-            _warn(f"observer {shown(observer)} raised {shown(error)} at {boundary} and is detached")
+            warn(f"observer {shown(observer)} raised {shown(error)} at {boundary} and is detached")
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     """Warn, and go on even where warnings are errors: watching never changes a run."""
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=4)

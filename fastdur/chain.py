@@ -10,6 +10,7 @@ from fastdur._graph import Edge, Graph, Node
 from fastdur._live import Snapshot
 from fastdur._nested import check_inside
 from fastdur._runner import Runner
+from fastdur._runs import checked_flag
 from fastdur._spoken import with_below
 from fastdur._steps import Call, Done, Push, Return
 from fastdur._visits import count, with_visit
@@ -38,7 +39,7 @@ class Chain(Runner):
         self, name: str, checkpointer: Checkpointer | Literal[False] | None = None, *, strict: bool = False
     ) -> None:
         super().__init__(name, checkpointer)
-        self._graph = Graph(strict)
+        self._graph = Graph(checked_flag(strict, "strict"))
 
     # -- building ------------------------------------------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class Chain(Runner):
         `max_iterations` makes it a back edge: it may close a cycle and is taken at most that often in one run.
         """
         if when is not None and not callable(when):
-            message = f"when= of edge {source + '->' + target!r} is {when!r}; give a function of the state"
+            message = f"when= of edge {f'{source}->{target}'!r} is {when!r}; give a function of the state"
             raise GraphError(message)
         self._check_idle("connect() was called")
         self._graph.connect(Edge(source, target, when, max_iterations))

@@ -19,11 +19,13 @@
     │       └── ForkRefused         no branch can begin here
     ├── AgentError
     │   ├── AgentLimitError         an agent or a team would take more turns, tokens, time or handoffs than it may
+    │   ├── GuardrailBlocked        a guardrail of an agent has refused what it was asked about
     │   ├── AgentOutputError        the model's answer does not fit output_type, asked again as often as allowed
     │   └── LLMError                a provider of models did not answer, or not with a whole answer
     ├── AlreadyResumed              the run has ended, or the question has its answer
     │   └── RunInProgress           a live owner is working on the run
     ├── RunExists                   a run with this id has been started before
+    ├── OtherStore                  a node started a run that is kept in another store than its own
     ├── NodeIsAsync                 a sync call met an `async def`; names the async call
     ├── StaleRun                    this owner was replaced; it wrote nothing
     ├── InterruptError
@@ -150,6 +152,18 @@ class AgentOutputError(AgentError):
     """The final answer did not fit `output_type`, after all re-asks. The run failed; a resume asks the model again."""
 
 
+class GuardrailBlocked(AgentError):
+    """A guardrail refused what it was asked about, which is said by `position`; `guardrail` is its name.
+
+    At the input of a run nothing was started. Else the run failed: a resume asks the model again, or the guardrail
+    about the same result of a tool, which is not called again.
+    """
+
+    def __init__(self, message: str, guardrail: str = "", position: str = "") -> None:
+        super().__init__(message)
+        self.guardrail, self.position = guardrail, position
+
+
 class LLMError(AgentError):
     """A provider of models did not answer, or not with a whole answer. The run failed; a resume asks it again.
 
@@ -185,6 +199,10 @@ class RunInProgress(AlreadyResumed):
 
 class RunExists(FastdurError):
     """A run with this `execution_id` has been started before; resume it or choose another id."""
+
+
+class OtherStore(FastdurError):
+    """A node started a run of a runner whose store is another one than that of its own run. Nothing was started."""
 
 
 class NodeIsAsync(FastdurError, TypeError):

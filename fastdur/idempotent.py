@@ -146,11 +146,12 @@ def _called(declared: Declared) -> Callable[..., Any]:
 
     @wraps(fn)
     def plain(*args: Any, **kwargs: Any) -> Any:
-        token = current.set(False)
+        before = current.get()
         try:
+            current.set(False)
             return fn(*args, **kwargs)
         finally:
-            current.reset(token)
+            current.set(before)
 
     @wraps(fn)
     def effect(*args: Any, **kwargs: Any) -> Any:
@@ -175,11 +176,12 @@ def _awaited(declared: Declared) -> Callable[..., Any]:
 
     @wraps(fn)
     async def aplain(*args: Any, **kwargs: Any) -> Any:
-        token = current.set(False)
+        before = current.get()
         try:
+            current.set(False)
             return await fn(*args, **kwargs)
         finally:
-            current.reset(token)
+            current.set(before)
 
     @wraps(fn)
     async def aeffect(*args: Any, **kwargs: Any) -> Any:

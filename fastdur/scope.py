@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fastdur._memory import Memory
     from fastdur._steps import Machine
     from fastdur.checkpointers._cursor import TransactionCursor
+    from fastdur.checkpointers.protocol import Checkpointer
     from fastdur.records import Claim, EffectRecord, Question
 
 E = TypeVar("E", bound=BaseException)
@@ -56,7 +57,9 @@ class Host(Protocol):
     durable: bool
     poisoned: bool
     recorded: bool
+    deaf: list[object]
     memory: Memory
+    store: Checkpointer
     claim: Claim | None
 
     def once(self, node: NodeCall, steps: Generator[Effect[Any], Any, Any]) -> Any:
@@ -80,9 +83,11 @@ class NodeCall:
         "calls",
         "children",
         "closed",
+        "fn",
         "host",
         "kind",
         "notes",
+        "on_text",
         "path",
         "questions",
         "raised",
@@ -92,9 +97,11 @@ class NodeCall:
     def __init__(self, host: Host, effect: Invoke) -> None:
         self.host = host
         self.kind = effect.call.kind
+        self.fn = effect.call.fn
         self.address = effect.address
         self.path = effect.path
         self.questions = effect.questions
+        self.on_text = effect.on_text
         self.attempt = effect.attempt
         self.born = process.forks
         self.calls = 0
@@ -159,7 +166,11 @@ class Scope:
 
 
 current: ContextVar[Scope | Literal[False] | None] = ContextVar("fastdur_scope", default=None)
-"""Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose."""
+"""Where the code that asks is. None where nobody has said so, False where it is outside of every run on purpose.
+
+It is set inside the `try` whose `finally` sets it back: a signal can come right after any call, and a thread that it
+has thrown out of a node must not stay in the run.
+"""
 
 active: set[Host] = set()
 """The lifetimes of this process that own a run: while there are any, a thread without a scope may belong to one."""
@@ -209,23 +220,29 @@ def carry(fn: Callable[P, R]) -> Callable[P, R]:
 
         @wraps(fn)
         async def acarried(*args: P.args, **kwargs: P.kwargs) -> Any:
-            token, within = current.set(scope), inside.set(cursor)
+            before, within = current.get(), inside.get()
             try:
+                current.set(scope)
+                inside.set(cursor)
                 return await body(*args, **kwargs)
             finally:
-                inside.reset(within)
-                current.reset(token)
+                inside.set(within)
+                current.set(before)
 
         return cast("Callable[P, R]", acarried)
 
     @wraps(fn)
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
-        token, within = current.set(scope), inside.set(cursor)
+        before, within = current.get(), inside.get()
         try:
+            current.set(scope)
+            inside.set(cursor)
             return fn(*args, **kwargs)
         finally:
-            inside.reset(within)
-            current.reset(token)
+            try:
+                inside.set(within)
+            finally:
+                current.set(before)
 
     return carried
 
@@ -239,6 +256,7 @@ class Parent:
     token: str
     recorded: bool
     child_id: str
+    store: Checkpointer | None = None
 
 
 def parent_of(name: str) -> Parent | None:
@@ -258,7 +276,7 @@ def parent_of(name: str) -> Parent | None:
     number = node.children[place] = node.children.get(place, 0) + 1
     token = node.host.claim.token if node.host.claim is not None else ""
     child_id = place if number == 1 else f"{place} ({number})"
-    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id)
+    return Parent(node.host.execution_id, node.path, token, node.host.recorded, child_id, node.host.store)
 
 
 def is_inside() -> bool:

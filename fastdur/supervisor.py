@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from fastdur._runner import Runner
     from fastdur._steps import Machine
     from fastdur.checkpointers.protocol import Checkpointer
+    from fastdur.guardrails import Guardrail
     from fastdur.llm.client import LLMClient
+    from fastdur.memory import AgentMemory
     from fastdur.tools import AnyTool
 
 
@@ -81,6 +83,9 @@ class Supervisor(Agent):
         max_tokens: int | None = None,
         max_seconds: float | None = None,
         replay_model: bool = False,
+        guardrails: Iterable[Guardrail] = (),
+        memory: AgentMemory | None = None,
+        on_text: Callable[[str, str], object] | None = None,
         checkpointer: Checkpointer | Literal[False] | None = None,
     ) -> None:
         team: list[Any] = [*workers]
@@ -100,5 +105,8 @@ class Supervisor(Agent):
             max_tokens=max_tokens,
             max_seconds=max_seconds,
             replay_model=replay_model,
+            guardrails=guardrails,
+            memory=memory,
+            on_text=on_text,
             checkpointer=checkpointer,
         )

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from fastdur import _talk
 from fastdur._codec import thaw
-from fastdur._conversing import WAY, Conversing, check_bounds, check_seconds, slow_error, spent_error
+from fastdur._conversing import (
+    WAY,
+    Conversing,
+    check_bounds,
+    check_seconds,
+    checked_listener,
+    slow_error,
+    spent_error,
+)
 from fastdur._nested import check_inside
 from fastdur._spoken import usage_in, with_below
-from fastdur._steps import Became, Mark, Push, Return, spends
+from fastdur._steps import Became, Call, Done, Mark, Push, Return, spends
 from fastdur._visits import count, with_visit
 from fastdur.agent import Agent
 from fastdur.errors import AgentLimitError, GraphError
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from fastdur._codec import Frozen
+    from fastdur._guarding import Guards
     from fastdur._runner import Runner
     from fastdur._steps import Going, Machine, Outcome, State, Step
     from fastdur.checkpointers.protocol import Checkpointer
@@ -36,7 +45,8 @@ class Swarm(Conversing):
     everybody may to everybody. An agent hands over by calling `handoff_to_NAME(reason, context="")`, which is taken
     when every other call of its turn is answered, and is one row, `handoff:N`. The next agent reads the whole
     conversation under a system prompt of its own, and each goes on counting its turns where it had left off. The rows
-    of an agent lie under its name, `billing/turn:0`.
+    of an agent lie under its name, `billing/turn:0`. Of guardrails at the input those of the first agent are asked.
+    `on_text(text, agent)` hears every agent that has no listener of its own.
 
     `max_handoffs`, and `max_turns`, `max_tokens`, `max_seconds` of all agents together, bound a run over all its
     lifetimes, beside the limits of each agent; reaching one fails the run, which a resume with a raised bound carries
@@ -56,6 +66,7 @@ class Swarm(Conversing):
         max_turns: int | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        on_text: Callable[[str, str], object] | None = None,
         checkpointer: Checkpointer | Literal[False] | None = None,
     ) -> None:
         super().__init__(name, checkpointer)
@@ -68,6 +79,7 @@ class Swarm(Conversing):
         self.handoffs = _allowed(self._agents, self.entrypoint, handoffs, who)
         self.max_handoffs, self._max_turns, self._max_tokens = max_handoffs, max_turns, max_tokens
         self.max_seconds = max_seconds
+        self.on_text = checked_listener(on_text, who)
         self._members = {agent.name: self._member(agent) for agent in self._agents.values()}
 
     def _member(self, agent: Agent) -> Agent:
@@ -117,13 +129,32 @@ class Swarm(Conversing):
 
     def begin(self, data: State) -> State:
         """The state of a new frame. Without a key `input` the whole of `data` is the input."""
-        return {
+        state: dict[str, Any] = {
             "data": _talk.opened(data),
             "active": self.entrypoint,
             "spans": [[self.entrypoint, 0, 0]],
             "members": {},
             "out": "output",
         }
+        return self._guards.input(state) or state
+
+    @property
+    def _guards(self) -> Guards:
+        """Who is asked about the input: the guardrails of the agent that reads it first."""
+        return self._agents[self.entrypoint].guards
+
+    @property
+    def guarded(self) -> bool:  # type: ignore[override] # a runner without guardrails has a constant
+        """Whether guardrails are asked about the input."""
+        return self._guards.at("input")
+
+    def admitted(self, state: State) -> State:
+        """The state of a new frame whose guardrails have been asked before it began."""
+        return {key: part for key, part in state.items() if key not in ("guards", "step")}
+
+    def passed(self, data: State, state: State) -> State:
+        """What the guardrails have left of `data`."""
+        return _talk.passed(data, state)
 
     def addresses(self, state: State) -> list[str]:
         """The agent at work."""
@@ -131,19 +162,26 @@ class Swarm(Conversing):
         return [of["active"]]
 
     def next(self, state: State) -> Step:
-        """The agent at work, else the end."""
+        """A guardrail, the agent at work, else the end."""
         of: dict[str, Any] = state
+        if "guards" in of:
+            return self._guards.step(of, 0, {}, 0)
         if "gives" in of:
             return Return()
         active = of["active"]
         return Push(active, count(state, active) + 1, -1, self._members[active], of["data"])
 
     def apply(self, state: State, step: Going, outcome: Outcome) -> State:
-        """The state after an agent has answered."""
+        """The state after a guardrail was asked, or an agent has answered."""
+        if isinstance(step, Call):
+            assert isinstance(outcome, Done), outcome
+            asked, through = self._guards.judged(dict(state), outcome.value)
+            return asked if through is None else self.admitted(asked)
         ended: Any = outcome
         after: dict[str, Any] = _left(state, step.node, ended)
         theirs = ended["data"]
-        data = {**after["data"], "messages": theirs["messages"], "output": theirs["output"], "agent": step.node}
+        said = {key: theirs[key] for key in ("history", "messages", "output")}
+        data = {**after["data"], **said, "agent": step.node}
         return {**after, "data": data, "touched": ["output", "agent"], "gives": "output"}
 
     def into(self, above: State, state: State) -> Became:

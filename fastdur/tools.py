@@ -199,10 +199,10 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return partial(FunctionTool, **options) if fn is None else FunctionTool(fn, **options)
 
 
-def checked_tool_name(name: Any) -> str:
-    """The name of a tool, as every provider takes it. Raises `GraphError`."""
+def checked_tool_name(name: Any, what: str = "tool") -> str:
+    """The name of a tool, as every provider takes it, or of `what` else has names like that. Raises `GraphError`."""
     if type(name) is not str or not _NAME.fullmatch(name):
-        message = f"a tool is called {name!r}; give name= of up to 64 letters, digits, '_' and '-'"
+        message = f"a {what} is called {name!r}; give name= of up to 64 letters, digits, '_' and '-'"
         raise GraphError(message)
     return name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_fastdur.control import names_of
 from pytest_fastdur.report.data import Finding, cell_key
 from pytest_fastdur.world import address_of
 
@@ -33,7 +34,7 @@ class Book:
         """Note which nodes were entered and which lines were executed."""
         for event in events:
             if event.kind == "Invoke" and event.path is not None and not event.run:
-                self._reached.add(f"{self._runner}/{address_of(event.path)}")
+                self._reached |= {f"{self._runner}/{name}" for name in names_of(address_of(event.path))}
             elif event.kind == "Line":
                 self._lines.add(event.name.partition(" [")[0].removeprefix("line "))
 

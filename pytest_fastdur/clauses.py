@@ -1,4 +1,4 @@
-"""What the terminal says of conformance suites. Imports only pytest and the standard library: pytest loads it."""
+"""What the terminal says of conformance suites. Imports only the standard library: reports with properties load it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LEFT_OUT: Final = "fastdur.not-implemented"
 NOT_IMPLEMENTED: Final = "not-implemented"
 
 
-def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+def status(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
     """A clause that is not claimed has not passed."""
     if getattr(report, "when", None) == "call" and report.passed and LEFT_OUT in _said(report):
         return NOT_IMPLEMENTED, "n", "NOT-IMPLEMENTED"
     return None
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def summarize(terminalreporter: pytest.TerminalReporter) -> None:
     """One table for each suite."""
     suites: dict[str, dict[str, tuple[str, str, str, str]]] = defaultdict(dict)
     for reports in terminalreporter.stats.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -128,10 +129,22 @@ def nodes_of(control: Control) -> list[str]:
 
 def _addresses(graph: Any) -> Iterator[str]:
     """The addresses of the functions that a stored graph calls."""
-    nodes: dict[str, Any] = cast("dict[str, Any]", graph).get("nodes", {}) if isinstance(graph, dict) else {}
-    for name, node in nodes.items():
+    shape: dict[str, Any] = cast("dict[str, Any]", graph) if isinstance(graph, dict) else {}
+    swarm = shape.get("kind") == "swarm"
+    # The ways to hand over are tools of the members, and edges here: nothing is called there.
+    ways = {f"{edge[0]}/tool:handoff_to_{edge[1]}" for edge in shape.get("edges", ()) if swarm}
+    for name, node in shape.get("nodes", {}).items():
         inner = [f"{name}/{address}" for address in _addresses(node)]
-        yield from inner or [name]
+        yield from [each for each in inner if each not in ways] or [name]
+
+
+def names_of(address: str) -> set[str]:
+    """What a graph may call the node at an address: a tool has one name there, in whatever turn it is called."""
+    parts = [part.partition("#")[0] for part in address.split("/") if not _TURN.fullmatch(part)]
+    return {address, "/".join(parts)}
+
+
+_TURN = re.compile(r"turn:\d+")
 
 
 def _played(story: Story, world: World) -> Control:

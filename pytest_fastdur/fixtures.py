@@ -11,12 +11,15 @@ import pytest
 
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from pytest_fastdur.backends import Files, Schemas
+from pytest_fastdur.ending import keep
 from pytest_fastdur.extended import extended
 from pytest_fastdur.faults import Fault, SweepError, boundaries_named, faults_named, parse_token
 from pytest_fastdur.foreign import sweep_subject
-from pytest_fastdur.plugin import SWEEPS, option, report_folder
+from pytest_fastdur.options import report_folder
+from pytest_fastdur.plugin import option
 from pytest_fastdur.report.progress import Bar
 from pytest_fastdur.report.records import lines_of
+from pytest_fastdur.schedules import is_schedule
 from pytest_fastdur.story import Story
 from pytest_fastdur.subject import is_subject
 from pytest_fastdur.sweep import Order, Recorded, carry_out
@@ -54,6 +57,17 @@ class Stores:
         store = SQLiteCheckpointer(self._files.fresh())
         self._open.enter_context(closing(store))
         return store
+
+
+def marked_tokens(item: pytest.Item) -> tuple[str, ...]:
+    """The tokens of the marks on a test, the outermost first. Raises `SweepError`."""
+    tokens: list[str] = []
+    for marker in item.iter_markers("fastdur_replay"):
+        if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
+            message = "the marker fastdur_replay takes one token: fastdur_replay('fd1-7c4e:start/claim=crash after')"
+            raise SweepError(message)
+        tokens.append(marker.args[0])
+    return tuple(reversed(tokens))
 
 
 class CrashSweep:
@@ -233,6 +247,11 @@ class CrashSweep:
 
         budget, seed = chosen("budget"), chosen("seed")
         token = option(config, "replay")
+        if token is not None and is_schedule(token):
+            message = (
+                f"{token!r} is a schedule, which a test with the fixture interleave plays, and no history of a sweep"
+            )
+            raise SweepError(message)
         kept = self._kept()
         return Order(
             faults_named(chosen("faults") or self._item.ihook.pytest_fastdur_faults(item=self._item) or usual),
@@ -256,16 +275,8 @@ class CrashSweep:
         return self._killable() if served and Fault.SERVER in faults and self._killable else self._backend
 
     def _kept(self) -> tuple[str, ...]:
-        """The tokens of the marks on the test."""
-        tokens: list[str] = []
-        for marker in self._item.iter_markers("fastdur_replay"):
-            if marker.kwargs or len(marker.args) != 1 or not isinstance(marker.args[0], str):
-                message = (
-                    "the marker fastdur_replay takes one token: fastdur_replay('fd1-7c4e:start/claim=crash after')"
-                )
-                raise SweepError(message)
-            tokens.append(marker.args[0])
-        return tuple(reversed(tokens))
+        """The tokens of the marks on the test; schedules are for others."""
+        return tuple(token for token in marked_tokens(self._item) if not is_schedule(token))
 
     def _found(self) -> tuple[str, ...]:
         """The tokens that the last run in this directory has found by this test."""
@@ -297,7 +308,7 @@ class CrashSweep:
             file.writelines(f"{line}\n" for line in lines_of(recorded, report))
 
     def _keep(self, report: SweepReport) -> None:
-        self._item.stash.setdefault(SWEEPS, []).append(report)
+        keep(self._item, report)
         properties = self._item.user_properties
         properties.append(("fastdur.story", report.story))
         properties.append(("fastdur.points", report.points))

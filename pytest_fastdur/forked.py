@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -159,6 +160,7 @@ def _live_and_die(work: Work, order: bytes, writing: int) -> None:
     try:
         work(order, lambda message: _send(writing, message))
         status = 0
+        save_coverage()
     finally:
         if status:
             _send(writing, traceback.format_exc().encode("utf-8", "replace"))
@@ -173,3 +175,12 @@ def _send(writing: int, message: bytes) -> None:
 def _chunks(reading: int) -> Iterator[bytes]:
     while chunk := os.read(reading, 1 << 16):
         yield chunk
+
+
+def save_coverage() -> None:
+    """Keep what coverage.py has seen in this process, which ends at once; where it keeps a file for each process."""
+    coverage: Any = sys.modules.get("coverage")
+    current = None if coverage is None else coverage.Coverage.current()
+    if current is not None and current.get_option("run:parallel"):
+        current.stop()
+        current.save()

@@ -1,4 +1,4 @@
-"""The hooks by which a conftest.py, or another plugin, extends the sweeps of a test suite."""
+"""The hooks by which a conftest.py, or another plugin, extends the sweeps of a test suite. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

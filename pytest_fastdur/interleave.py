@@ -31,10 +31,11 @@ from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import is_async
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.control import Control
+    from pytest_fastdur.schedules import What
     from pytest_fastdur.story import Story
     from pytest_fastdur.verdicts import Violation
 
@@ -89,6 +90,13 @@ class RaceReport:
         """Whether everything that was ordered was tried, and nothing was found."""
         return not self.findings and self.complete and self.schedules > 0
 
+    def properties(self) -> dict[str, Any]:
+        """What stands in JUnit's file."""
+        told: dict[str, Any] = {"fastdur.schedules": self.schedules, "fastdur.complete": self.complete}
+        for finding in self.findings[:1]:
+            told |= {"fastdur.verdict": finding.code, "fastdur.replay": finding.token}
+        return told
+
     def render(self) -> str:
         """The counts, and each finding in columns, one for each caller."""
         from pytest_fastdur.report.columns import render
@@ -136,6 +144,9 @@ def interleave(
     name = "a store of its own" if story.store is not None else "sqlite" if backend is None else backend.name
     report = RaceReport(story.name, names, situation, name, extras, bound)
     with Worlds(story, backend, (Fault.CRASH,)) as worlds, ExitStack() as opened:
+        if not worlds.shared:
+            message = "callers need a connection each, and a store in memory has one; play on files or on a server"
+            raise SweepError(message)
         control = controlled(story, worlds.fresh)
         worlds.budget, worlds.usual = 10 * control.longest + 100, control.left
         race = _Race(story, worlds, control, situation, opened)
@@ -153,9 +164,10 @@ def interleave(
                 )
                 raise SweepError(message)
             report.restricted = f"the replay of {replay}"
-        _Search(race, report, bound, {"kill": kills, "lose": lost, "tick": ticks}).run(
-            budget or MOST, plan, first=first
-        )
+        most: dict[What, int] = {"kill": kills, "lose": lost, "tick": ticks}
+        for what, times in most.items():
+            most[what] = max(times, sum(choice.what == what for choice in plan or ()))
+        _Search(race, report, bound, most).run(budget or MOST, plan, first=first)
     return report
 
 
@@ -229,7 +241,7 @@ class _Race:
         """What is wrong with a schedule that was played to its end."""
         told = [
             *playing.violations,
-            *self.referee.of_callers(playing.actors, playing.log, ticked=playing.used["tick"] > 0),
+            *self.referee.of_callers(playing.actors, playing.log, playing.state, ticked=playing.used["tick"] > 0),
             *self.referee.of_acknowledged(playing.actors, playing.log, playing.state),
         ]
         key = (playing.seen, playing.outside, tuple(actor.outcome for actor in playing.actors))
@@ -242,7 +254,7 @@ class _Race:
 class _Search:
     """The schedules that are to be played, those with the fewest preemptions first."""
 
-    def __init__(self, race: _Race, report: RaceReport, bound: int | None, extras: dict[str, int]) -> None:
+    def __init__(self, race: _Race, report: RaceReport, bound: int | None, extras: Mapping[What, int]) -> None:
         self._race, self._report, self._bound, self._extras = race, report, bound, extras
         self._todo: list[tuple[int, int, tuple[Choice, ...]]] = []
         self._numbers = itertools.count()

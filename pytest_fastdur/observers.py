@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import signal
-import sys
 import threading
 from contextlib import ExitStack
 from contextvars import Context
@@ -19,6 +18,7 @@ from fastdur.scope import current
 from pytest_fastdur import lines, statements, strikes
 from pytest_fastdur.extended import in_force
 from pytest_fastdur.faults import INSIDE, Fault
+from pytest_fastdur.forked import save_coverage
 
 if TYPE_CHECKING:
     import asyncio
@@ -301,7 +301,7 @@ class Watch:
             raise Inject(self.injected)
         if self._announce is not None:
             self._announce(self)
-        _save_coverage()
+        save_coverage()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _strike_from_inside(self, step: Step) -> None:
@@ -320,12 +320,3 @@ class Watch:
         else:
             wire.arm(_IN_A_STATEMENT[step.fault])
             self._armed = step
-
-
-def _save_coverage() -> None:
-    """What this process has covered would die with it."""
-    coverage: Any = sys.modules.get("coverage")
-    current = None if coverage is None else coverage.Coverage.current()
-    if current is not None and current.get_option("run:parallel"):
-        current.stop()
-        current.save()

@@ -25,6 +25,9 @@ _SEEN: Final = (
 )
 """Everything in a store by which what anybody does next can differ, without what is random or a time."""
 
+_NUMBERED: Final = (("executions", "run"), ("pending_interrupts", "id"), ("idempotency_cache", "id"))
+"""What the database itself numbers. A number that is never given twice would make every state a new one."""
+
 
 class Place(ABC):
     """A place, looked at and put back through a connection of its own."""
@@ -34,6 +37,7 @@ class Place(ABC):
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Sequence[Any]]] = {}
+        self._numbers: list[Sequence[Any]] = []
 
     @abstractmethod
     def _query(self, text: str) -> list[Sequence[Any]]:
@@ -41,7 +45,11 @@ class Place(ABC):
 
     @abstractmethod
     def _fill(self, rows: dict[str, list[Sequence[Any]]]) -> None:
-        """Replace every row of every table, in one transaction."""
+        """Replace every row of every table, in one transaction, and number what comes next as it was numbered then."""
+
+    @abstractmethod
+    def _counted(self) -> list[Sequence[Any]]:
+        """How far the database has numbered what is there."""
 
     @abstractmethod
     def blocked(self) -> int:
@@ -54,6 +62,7 @@ class Place(ABC):
     def keep(self) -> None:
         """Remember what is there."""
         self._rows = {table: self._query(f"SELECT * FROM {self.prefix}{table}") for table in TABLES}  # noqa: S608
+        self._numbers = self._counted()
 
     def restore(self) -> None:
         """Put back what was remembered."""
@@ -89,7 +98,13 @@ class FilePlace(Place):
             execute(f"DELETE FROM {table}")  # noqa: S608 - names of this package
             for row in kept:
                 execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+        execute("DELETE FROM sqlite_sequence")
+        for name, number in self._numbers:
+            execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, number))
         execute("COMMIT")
+
+    def _counted(self) -> list[Sequence[Any]]:
+        return self._query("SELECT name, seq FROM sqlite_sequence")
 
     def blocked(self) -> int:
         """None: SQLite tells whoever would have to wait, and a store of fastdur's waits at its gate."""
@@ -120,6 +135,15 @@ class SchemaPlace(Place):
                 for row in kept:
                     marks = ", ".join(["%s"] * len(row))
                     self._connection.execute(f"INSERT INTO {self.prefix}{table} VALUES ({marks})".encode(), row)  # noqa: S608
+            for sequence, number, used in self._numbers:
+                self._connection.execute("SELECT setval(%s, %s, %s)", (sequence, number, used))
+
+    def _counted(self) -> list[Sequence[Any]]:
+        sequences = (
+            self._query(f"SELECT pg_get_serial_sequence('{self.prefix}{table}', '{column}')")[0][0]
+            for table, column in _NUMBERED
+        )
+        return [(name, *self._query(f"SELECT last_value, is_called FROM {name}")[0]) for name in sequences]  # noqa: S608
 
     def blocked(self) -> int:
         """Those that wait for a lock, in the whole database."""

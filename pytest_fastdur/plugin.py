@@ -1,8 +1,11 @@
-"""The entry point that pytest loads: imports only pytest and the standard library."""
+"""The entry point that pytest loads: imports only pytest and the standard library. PYTEST_DONT_REWRITE.
+
+Every run of pytest pays for what stands here, whether it uses the plugin or not: pytest compiles it anew where bytecode
+is not kept. So a hook or fixture only names the module that does the work.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 from functools import partial
 from tempfile import gettempdir
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fastdur.checkpointers.postgres import PostgresCheckpointer
@@ -21,10 +24,8 @@ if TYPE_CHECKING:
     from pytest_fastdur.databases import PostgresStores
     from pytest_fastdur.fixtures import CrashSweep
     from pytest_fastdur.ledger import EffectLedger
-    from pytest_fastdur.report.data import SweepReport
+    from pytest_fastdur.racing import Interleaving, Racing
     from pytest_fastdur.strict.server import StrictProvider
-
-pytest_plugins = ("pytest_fastdur.clauses",)
 
 _OPTIONS = {
     "faults": (
@@ -47,11 +48,9 @@ _OPTIONS = {
     "replay": ("TOKEN", "play one finding again: the token that its report shows"),
 }
 PATCH = "fastdur-regressions.patch"
-_CHOICES = {"backends": ("sqlite", "postgres", "memory"), "postgres": ("auto", "require", "off")}
 _MARKER = "fastdur(faults, at, boundaries, depth, budget, seed): what crash_sweep does where its call does not say"
-_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep plays again before anything else in this test"
+_REPLAY_MARKER = "fastdur_replay(token): a finding that crash_sweep, or interleave, plays before anything else"
 _LINT = "lint the files and folders that pytest is given, and fail where `fastdur lint` finds something"
-SWEEPS = pytest.StashKey[list["SweepReport"]]()
 
 
 # -- set-up -----------------------------------------------------------------------------------------------------------
@@ -84,7 +83,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse a misspelt option before a test runs."""
     config.addinivalue_line("markers", _MARKER)
     config.addinivalue_line("markers", _REPLAY_MARKER)
-    _begin_report(config)
+    if option(config, "report") is not None:
+        from pytest_fastdur.options import begin_report
+
+        begin_report(config)
     if "FASTDUR_LOOSE" in os.environ:
         from pytest_fastdur.visit import let_loose
 
@@ -95,34 +97,9 @@ def pytest_configure(config: pytest.Config) -> None:
         register(config)
     given = {name: value for name in _OPTIONS if (value := option(config, name))}
     if given:
-        _check_options(given)
+        from pytest_fastdur.options import check
 
-
-def _check_options(given: dict[str, str]) -> None:  # noqa: C901 - one clause for each option
-    from pytest_fastdur.faults import SweepError, boundaries_named, faults_named, parse_token
-
-    try:
-        if "faults" in given:
-            faults_named(given["faults"])
-        if "boundaries" in given:
-            boundaries_named(given["boundaries"])
-        if "replay" in given:
-            parse_token(given["replay"])
-    except SweepError as error:
-        raise pytest.UsageError(str(error)) from None
-    for name, allowed in _CHOICES.items():
-        for value in given.get(name, "").split(",") if name in given else ():
-            if value.strip() not in allowed:
-                message = f"--fastdur-{name} knows {', '.join(allowed)}, not {value.strip()!r}"
-                raise pytest.UsageError(message)
-    share = given.get("fail-under", "0")
-    if not share.replace(".", "", 1).isdecimal() or float(share) > 100:  # noqa: PLR2004 - per cent
-        message = f"--fastdur-fail-under takes a number from 0 to 100, not {share!r}"
-        raise pytest.UsageError(message)
-    for name in ("budget", "seed"):
-        if name in given and not given[name].isdecimal():
-            message = f"--fastdur-{name} takes a whole number, not {given[name]!r}"
-            raise pytest.UsageError(message)
+        check(given)
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
@@ -139,23 +116,6 @@ def option(config: pytest.Config, name: str) -> str | None:
     """What the command line says, else the ini file."""
     name = name.replace("-", "_")
     return config.getoption(f"fastdur_{name}") or config.getini(f"fastdur_{name}") or None
-
-
-def report_folder(config: pytest.Config) -> Path:
-    """Where reports go: from the folder that pytest was started in."""
-    given = option(config, "report")
-    assert given is not None
-    return config.invocation_params.dir / given
-
-
-def _begin_report(config: pytest.Config) -> None:
-    """Take what an earlier run has written out of the folder."""
-    if option(config, "report") is None or hasattr(config, "workerinput"):
-        return
-    folder = report_folder(config)
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.jsonl"):
-        old.unlink()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -270,8 +230,10 @@ def checkpointer(fastdur_backend: str, request: pytest.FixtureRequest) -> SQLite
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test item for each backend: those that are ordered, else both for `checkpointer`, and SQLite for a sweep."""
     names = metafunc.fixturenames
+    if "fastdur_backend" not in names:
+        return
     wanted = option(metafunc.config, "backends") or ("sqlite,postgres" if "checkpointer" in names else None)
-    if "fastdur_backend" in names and wanted is not None:
+    if wanted is not None:
         backends = [name.strip() for name in wanted.split(",")]
         metafunc.parametrize("fastdur_backend", backends, indirect=True)
 
@@ -321,6 +283,22 @@ def crash_sweep(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_p
 
 
 @pytest.fixture
+def interleave(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> Interleaving:
+    """Return the player of races: `interleave(build, ["resume", "recover"], …)` tries every order of a few callers."""
+    from pytest_fastdur.racing import Interleaving
+
+    return Interleaving(request.node, effects, fastdur_place)
+
+
+@pytest.fixture
+def race(request: pytest.FixtureRequest, effects: EffectLedger, fastdur_place: Backend | None) -> Racing:
+    """Return the race of real processes: `race(build, ["resume"] * 4, rounds=50, …)`."""
+    from pytest_fastdur.racing import Racing
+
+    return Racing(request.node, effects, fastdur_place)
+
+
+@pytest.fixture
 def strict_openai() -> Iterator[StrictProvider]:
     """Return a local server of OpenAI's interfaces that refuses what the real one refuses, and answers by a script."""
     from pytest_fastdur.strict.openai import OpenAI
@@ -343,41 +321,29 @@ def strict_anthropic() -> Iterator[StrictProvider]:
 # -- reports ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Hand what was swept to whoever prints: the report is what crosses from an xdist worker."""
-    report = yield
-    sweeps = item.stash.get(SWEEPS, None)
-    if call.when == "call" and sweeps:
-        vars(report)["fastdur"] = json.dumps([sweep.plain() for sweep in sweeps])
-    return report
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+    """A clause of a conformance suite that is not claimed has not passed."""
+    properties: list[tuple[str, object]] | None = getattr(report, "user_properties", None)
+    if not properties:
+        return None
+    from pytest_fastdur.clauses import status
 
-
-def _swept(config: pytest.Config) -> list[str]:
-    """What was swept in this run, as it came with the reports of tests, whichever process has run them."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    reports = [report for known in reporter.stats.values() for report in known] if reporter is not None else []
-    return list({id(report): report.fastdur for report in reports if hasattr(report, "fastdur")}.values())
+    return status(report)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that covers less than is wanted."""
-    if option(session.config, "fail_under") is None or hasattr(session.config, "workerinput"):
-        return
-    from pytest_fastdur.report.section import covers_enough
+    if option(session.config, "fail_under") is not None:
+        from pytest_fastdur.ending import fail_under
 
-    if session.exitstatus == pytest.ExitCode.OK and not covers_enough(session.config, _swept(session.config)):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        fail_under(session)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The crash matrix of every story that was swept, and the lines that replay what was found."""
-    config = terminalreporter.config
-    if not (swept := _swept(config)):
-        return
-    from pytest_fastdur.report.section import write_section
+    """What was swept and found, and a table for each conformance suite."""
+    reports = [report for known in terminalreporter.stats.values() for report in known]
+    if any(hasattr(report, "fastdur") or getattr(report, "user_properties", ()) for report in reports):
+        from pytest_fastdur.ending import summarize
 
-    write_section(terminalreporter, swept, patch=bool(config.getoption("fastdur_write_regressions")))
+        summarize(terminalreporter)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for whole programs: chains and agents, drawn, small enough to be crashed everywhere.
+"""Hypothesis strategies for whole programs: chains, agents and teams, small enough to be crashed everywhere.
 
     @given(chains())
     def test_any_chain_survives_any_crashes(program):
@@ -12,17 +12,18 @@ crashes; `outcome` plays it without a fault, to be compared from store to store 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from hypothesis import strategies as st
 
-from fastdur import Agent, Chain, Resume, TestModel, ToolCall, effect_key, idempotent, interrupt, tool
+from fastdur import Chain, Happened, NotHappened, effect_key, idempotent, interrupt
 from pytest_fastdur.control import controlled
 from pytest_fastdur.faults import Fault
 from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.lockstep_lives import VALUES
 from pytest_fastdur.stage import Worlds
 from pytest_fastdur.story import Story
+from pytest_fastdur.talks import YES, Relay, Talk, Team, agents, supervisors, swarms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,15 +31,38 @@ if TYPE_CHECKING:
     from pytest_fastdur.backends import Backend
     from pytest_fastdur.evidence import End
 
-Kind = Literal[
-    "value", "effect", "effect raise", "effect visit", "ask", "ask two", "effect ask", "ask effect", "nested"
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Node",
+    "Outcome",
+    "Program",
+    "Relay",
+    "Talk",
+    "Team",
+    "agents",
+    "chains",
+    "outcome",
+    "supervisors",
+    "swarms",
 ]
 
-KINDS: Final[tuple[Kind, ...]] = (
-    *("value", "effect", "effect raise", "effect visit", "ask", "ask two", "effect ask", "ask effect", "nested"),
-)
-"""What a node does: a value; an effect, with `on_unknown="raise"`, with `per="visit"`; one question or two; an effect
-before a question, or after it; a chain of its own with an effect."""
+Kind = Literal[
+    "value",
+    "effect",
+    "effect raise",
+    "effect told",
+    "effect visit",
+    "ask",
+    "ask two",
+    "effect ask",
+    "ask effect",
+    "nested",
+]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+"""What a node does: a value; an effect, with `on_unknown="raise"`, with a provider that tells whether it happened, with
+`per="visit"`; one question or two; an effect before a question, or after it; a chain of its own with an effect."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +89,7 @@ class Program:
             "drawn",
             lambda store: self._chain(store, ledger),
             {"start": 1},
-            {f"q{number}.{call}": lambda _: _YES for number in range(len(self.nodes)) for call in (1, 2)},
+            {f"q{number}.{call}": lambda _: YES for number in range(len(self.nodes)) for call in (1, 2)},
             {},
             ledger,
         )
@@ -102,9 +126,6 @@ class Program:
             chain.connect("back", "end")
 
 
-_YES: Final = Resume(approved=True, metadata={"by": "ada"})
-
-
 def _never(_: dict[str, Any]) -> bool:
     return False
 
@@ -134,7 +155,18 @@ def _acting(node: Node, number: int, ledger: EffectLedger) -> Callable[[dict[str
         return node.value
 
     provider = ledger.wrap(f"e{number}", provide)
-    policies: dict[str, dict[str, Any]] = {"effect raise": {"on_unknown": "raise"}, "effect visit": {"per": "visit"}}
+
+    def told(_: str) -> Happened | type[NotHappened]:
+        """The provider looks into its books: the ledger, which no crash takes along."""
+        tally = ledger.tallies().get(f"e{number}")
+        done = tally is not None and any(entry.finished and not entry.raised for entry in tally.entries)
+        return Happened(node.value) if done else NotHappened
+
+    policies: dict[str, dict[str, Any]] = {
+        "effect raise": {"on_unknown": "raise"},
+        "effect told": {"on_unknown": told},
+        "effect visit": {"per": "visit"},
+    }
 
     @idempotent(name=f"e{number}", **policies.get(node.kind, {}))
     def act() -> Any:
@@ -175,61 +207,6 @@ def chains(
 
 
 @dataclass(frozen=True)
-class Talk:
-    """An agent with a scripted model: the tools that it calls in each turn. `gate` needs an approval."""
-
-    turns: tuple[tuple[str, ...], ...]
-
-    def story(self, ledger: EffectLedger) -> Story:
-        """What is swept."""
-        return Story(
-            "talk",
-            lambda store: self._agent(store, ledger),
-            {"input": "go"},
-            {"approve_gate": lambda _: _YES},
-            {},
-            ledger,
-        )
-
-    def _agent(self, store: Any, ledger: EffectLedger) -> Agent:
-        def provide(key: str) -> str:  # noqa: ARG001 - as a provider takes it
-            return "paid"
-
-        provider = ledger.wrap("pay", provide)
-
-        @idempotent(name="pay", per="visit")
-        def pay() -> str:
-            return provider(effect_key())
-
-        @tool
-        def charge() -> str:
-            """Charge the card."""
-            return pay()
-
-        @tool
-        def look() -> str:
-            """Look the order up."""
-            return "found"
-
-        @tool(needs_approval=True)
-        def gate() -> str:
-            """Do what somebody has to allow."""
-            return "done"
-
-        script: list[Any] = [
-            [ToolCall(f"c{turn}.{place}", name, {}) for place, name in enumerate(names)]
-            for turn, names in enumerate(self.turns)
-        ]
-        return Agent("talk", TestModel([*script, "over"]), [charge, look, gate], "You talk.", checkpointer=store)
-
-
-def agents(*, most: int = 3) -> st.SearchStrategy[Talk]:
-    """Agents with up to `most` turns of one to three tools: an effect, a look-up, one that needs an approval."""
-    turn = st.lists(st.sampled_from(("charge", "look", "gate")), min_size=1, max_size=3).map(tuple)
-    return st.builds(Talk, st.lists(turn, min_size=1, max_size=most).map(tuple))
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How a program ended without a fault: status, rows and frames, and what has happened outside."""
 
@@ -237,7 +214,7 @@ class Outcome:
     effects: Mapping[str, int]
 
 
-def outcome(program: Program | Talk, backend: Backend | None = None) -> Outcome:
+def outcome(program: Program | Talk | Team | Relay, backend: Backend | None = None) -> Outcome:
     """Play a program without a fault. Equal on every store, and for sync and async nodes alike."""
     with EffectLedger() as ledger:
         story = program.story(ledger)

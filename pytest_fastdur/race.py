@@ -51,6 +51,13 @@ class Rounds:
         """Whether all rounds were run and held."""
         return not self.violations and self.rounds > 0
 
+    def properties(self) -> dict[str, Any]:
+        """What stands in JUnit's file."""
+        told: dict[str, Any] = {"fastdur.rounds": self.rounds}
+        for violation in self.violations[:1]:
+            told["fastdur.verdict"] = violation.verdict.code
+        return told
+
     def render(self) -> str:
         """The histogram, and what was wrong."""
         lines = [f"{self.story}: {len(self.actors)} processes, {self.rounds} rounds"]

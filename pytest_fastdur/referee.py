@@ -77,10 +77,12 @@ class Referee:
     # -- when all have ended ------------------------------------------------------------------------------------------
 
     def of_callers(
-        self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]], *, ticked: bool
+        self, actors: Sequence[Actor], log: Sequence[tuple[int, Event]], state: DurableState, *, ticked: bool
     ) -> Iterator[Violation]:
         """What is wrong with what the callers were told, and with what they did."""
-        if not ticked and not any(actor.name in ("cancel", "delete") for actor in actors):
+        # An answer was lost, and the run, which had ended with that write, was pruned before its owner could look.
+        pruned = state.run is None and any(actor.name == "prune" and actor.changed for actor in actors)
+        if not ticked and not pruned and not any(actor.name in ("cancel", "delete") for actor in actors):
             yield from _replaced_alive(actors)
         winners = [actor for actor in actors if actor.name in _CARRY_ON and "completed" in actor.ends]
         if len(winners) > 1:

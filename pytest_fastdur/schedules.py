@@ -58,6 +58,11 @@ def token(choices: Iterable[Choice], digest: str) -> str:
     return f"{VERSION}-{digest}:{','.join(parts)}"
 
 
+def is_schedule(text: str) -> bool:
+    """Whether a token is one of a schedule, and not of a sweep."""
+    return text.startswith(VERSION)
+
+
 def parsed(text: str) -> tuple[str | None, tuple[Choice, ...]]:
     """The digest and the choices of a token. Raises `SweepError`."""
     found = _TOKEN.fullmatch(text)

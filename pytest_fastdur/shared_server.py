@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from pytest_fastdur.container import contain_for, found
 from pytest_fastdur.plugin import option, server_note
-from pytest_fastdur.postgres import NoPostgres, Server, start_for
+from pytest_fastdur.postgres import NoPostgres, start_for
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from pytest_fastdur.postgres import Server
 
 DSN_VARIABLE = "FASTDUR_TEST_POSTGRES"
 _DEMANDING = ("CI", "FASTDUR_REQUIRE_POSTGRES")
@@ -63,17 +66,29 @@ def _shared(config: pytest.Config) -> Server:
     with _noted(leader) as note:
         _, server = _read(note)
         if server is None or not server.up:
-            server = start_for(leader, note.name)
+            server = _started(leader, note.name)
             config.stash[_STARTED] = True
             note.truncate(0)
             note.write(f"{os.getpid()} {server.folder}")
         return server
 
 
+def _started(leader: int, note: str) -> Server:
+    """A server from programs that run here, else one in a container."""
+    try:
+        return start_for(leader, note)
+    except NoPostgres as programs:
+        try:
+            return contain_for(leader, note)
+        except NoPostgres as container:
+            message = f"{programs}\n{container}"
+            raise NoPostgres(message) from container
+
+
 def _read(note: TextIO) -> tuple[int, Server | None]:
     """Who has started the server, and the server; None where none was."""
     starter, _, folder = note.read().partition(" ")
-    return (int(starter), Server(Path(folder))) if folder else (0, None)
+    return (int(starter), found(Path(folder))) if folder else (0, None)
 
 
 @contextmanager

@@ -59,7 +59,9 @@ class Zombie:
             raise ending.error
         world.violations += judge.healed_as_documented(world.lifetimes[-1], world.status)
         run = world.state.run
-        if run is not None and run.head.epoch != epoch:  # else nobody has taken its place
+        # Whoever had taken nothing before comes to a failed run as any new caller does, and may carry it on.
+        free = run is not None and run.head.status == "failed" and not run.head.owned and not claimed
+        if run is not None and run.head.epoch != epoch and not free:  # else nobody has taken its place
             self._before = world.state
         if world.story.ledger is not None:
             world.story.ledger.lifetime = self._number

@@ -19,6 +19,7 @@ from scenarios import (
     archive,
     balance,
     booking,
+    guarded_desk,
     invoice_loop,
     mail,
     nested,
@@ -58,6 +59,7 @@ SCENARIOS: dict[str, ModuleType] = {
     "support_swarm": support_swarm,
     "report": report,
     "agent_in_chain": agent_in_chain,
+    "guarded_desk": guarded_desk,
 }
 """The stories about the engine itself; all of them pay at the payment server."""
 

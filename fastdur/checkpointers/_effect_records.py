@@ -117,8 +117,8 @@ class EffectRecords(Patient):
 def _ended(cursor: TransactionCursor, name: str, body: Callable[[Any], EffectRecord]) -> EffectRecord:
     """The record that the body returns. Raises what makes a commit impossible, and what it raised itself as undone."""
     cursor.name = name
-    token = inside.set(cursor)
     try:
+        inside.set(cursor)
         ended = body(cursor)
         cursor.end()
         cursor.whole()
@@ -127,7 +127,7 @@ def _ended(cursor: TransactionCursor, name: str, body: Callable[[Any], EffectRec
             raise cursor.fault from error
         raise UndoneError(error) from error
     finally:
-        inside.reset(token)
+        inside.set(None)
         cursor.end()
     return ended
 

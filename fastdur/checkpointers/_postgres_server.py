@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -72,6 +73,7 @@ _REFUSED: Final[tuple[tuple[tuple[str, ...], type[FastdurError | OverflowError],
             "the schema, SELECT, INSERT, UPDATE and DELETE on its tables."
         ),
     ),
+    (("42939",), StoreUnavailable, "The store {at} cannot be made ({told}). Nothing was written. Give another schema."),
     (("54000",), NotStorable, "A value is longer than the store {at} takes ({told}); keep it outside, store its name"),
     (("22003",), OverflowError, "{told}"),
     (
@@ -101,10 +103,30 @@ _HOPELESS: Final = (
     "does not exist",
     "no pg_hba.conf entry",
     "permission denied for database",
+    "pg_hba.conf rejects",
+    "is not permitted to log in",
+    "no such user",
+    "no such database",
     "certificate",
     "does not support SSL",
+    "channel binding required",
+    "GSSAPI encryption required",
+    'value: ""',
+    "bad value for",
+    "invalid value for",
+    "invalid integer value",
+    "invalid port number",
+    "unrecognized configuration parameter",
+    "unsupported startup parameter",
+    "could not match",
+    "could not parse network address",
+    "definition of service",
 )
-"""What a refused connection says where waiting will not help. The protocol's code is not given there."""
+"""What a refused connection says where waiting will not help: who, what, or how is not as the string says, or the
+string makes no sense. The protocol's code is not given there.
+"""
+
+_NAMED: Final = r'"[^"]*"'
 
 
 def settings() -> dict[str, Any]:
@@ -129,6 +151,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives a server up which gives no sign for `patience` seconds, in counted looks."""
 
     patience: float = 60.0
+    waited: float = 0.0
+    """For how many seconds the server was waited for since the store took the connection, in counted looks."""
     ready: ClassVar[list[Connection]] = []
     """What `connect` gives out before it makes any."""
     _cursor: psycopg.Cursor[tuple[Any, ...]] | None = None
@@ -165,6 +189,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             while True:
                 ready = yield wanted
                 silent = 0 if ready else silent + 1
+                self.waited += 0 if ready else _LOOK_EVERY
                 if silent * _LOOK_EVERY >= self.patience:
                     self.close()
                     raise SilentError(self.patience)
@@ -251,11 +276,14 @@ class Pool(psycopg_pool.ConnectionPool[Connection]):
             super().__del__()
 
 
-def parsed(connection_string: str) -> tuple[str, str]:
+def parsed(connection_string: object) -> tuple[str, str]:
     """Return what to connect with, and where that leads, for people: host, port and database, never a password.
 
-    Raises `ValueError` for a string that the driver does not understand.
+    Raises `ValueError` for a string that the driver does not understand, `TypeError` for what is none.
     """
+    if not isinstance(connection_string, str):
+        message = f"connection_string is a {type(connection_string).__name__}; give 'postgresql://user@host/dbname'"
+        raise TypeError(message)
     try:
         given = conninfo_to_dict(connection_string)
     except psycopg.ProgrammingError as error:
@@ -274,10 +302,14 @@ def parsed(connection_string: str) -> tuple[str, str]:
     return make_conninfo("", **given), f"{host}:{known.get('port', 5432)}/{database}"
 
 
-def understood(error: psycopg.Error, location: str, *, sent: bool) -> FastdurError | OverflowError | Again:
-    """Return what to raise for a driver's error; `sent` tells that a write was on its way."""
+def understood(
+    error: psycopg.Error, location: str, *, sent: bool, body: bool = False, waited: float = 0.0
+) -> FastdurError | OverflowError | Again:
+    """Return what to raise for a driver's error; `sent` tells that a write was on its way, `body` that it belonged to
+    one of a transactional effect, `waited` for how many seconds the server was waited for.
+    """
     code, told = error.sqlstate, " ".join(str(error.diag.message_primary or error).split())
-    if code in _TOO_LONG:
+    if code in _TOO_LONG and body:
         message = f"The body of a transactional effect did nothing for too long ({told}); nothing of it is kept."
         return InTransaction(message)
     if code is None:
@@ -285,9 +317,9 @@ def understood(error: psycopg.Error, location: str, *, sent: bool) -> FastdurErr
     if code in NOT_PREPARED:
         return Again(f"the session is another one than before ({code}: {told})", unclear=False)
     if code in _ROLLED_BACK:
-        return Again(f"{_ROLLED_BACK[code]} ({code}: {told})", unclear=False)
+        return Again(f"{_ROLLED_BACK[code]} ({code}: {told})", unclear=False, waited=waited)
     if code.startswith(_GONE):
-        return Again(f"the connection was ended ({code}: {told})", unclear=sent)
+        return Again(f"the connection was ended ({code}: {told})", unclear=sent, waited=waited)
     kind, text = next((kind, text) for codes, kind, text in _REFUSED if code.startswith(codes))
     return kind(text.format(at=location, code=code, told=told))
 
@@ -298,7 +330,8 @@ def _unanswered(error: psycopg.Error, told: str, location: str, *, sent: bool) -
         return Again(told, unclear=sent, waited=error.seconds)
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return Again(told, unclear=False, waited=_CONNECT_WITHIN)
-    if any(words in told for words in _HOPELESS):
+    said = re.sub(_NAMED, '""', told)  # a server may be called what an error says
+    if any(words in said for words in _HOPELESS):
         message = f"The store {location} cannot be opened ({told}); correct the connection string, or what it names."
         return StoreUnavailable(message)
     return Again(told, unclear=sent)

@@ -14,7 +14,11 @@ _LONGEST_NAME: Final = 63
 
 def quoted(name: str) -> str:
     """Return the name of a schema or user as it stands in a statement. Raises `ValueError` where it cannot be one."""
-    if not name or "\0" in name or "%" in name or len(name.encode("utf-8", "replace")) > _LONGEST_NAME:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 1 <= size <= _LONGEST_NAME or "\0" in name or "%" in name:
         message = f"{name!r} is no name of a schema or user here; it must have 1 to {_LONGEST_NAME} bytes and no '%'"
         raise ValueError(message)
     return '"' + name.replace('"', '""') + '"'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fastdur._pruned import Pruned
 from fastdur.checkpointers._patience import Patient
-from fastdur.checkpointers._values import unplain
+from fastdur.checkpointers._values import at_most, unplain
 from fastdur.checkpointers.protocol import age
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Retention(Patient):
     ) -> Pruned:
         """Remove completed and cancelled runs that ended long enough ago, and failed ones where they have an age."""
         ages = age(older_than), _NEVER if failed is None else age(failed)
-        pruned = self._batch(ages, after, _BATCH if limit is None else limit, dry_run=dry_run)
+        pruned = self._batch(ages, after, _BATCH if limit is None else at_most(limit), dry_run=dry_run)
         while limit is None and pruned.after is not None:
             pruned = pruned.plus(self._batch(ages, pruned.after, _BATCH, dry_run=dry_run))
         return pruned

@@ -72,8 +72,17 @@ def _variable(given: str, found: re.Match[str]) -> str:
 def create(path: str) -> None:
     """Make an empty file that only its user can read, and its directory, where they are missing.
 
-    Never opens a file that is there: closing any descriptor of it would drop the locks that the process has on it.
+    Never opens a file that is there: closing any descriptor of it would drop the locks that the process has on it. And
+    never begins anew beside the log of a file that is gone: SQLite would remove it, with steps that are nowhere else.
     """
+    log = os.path.realpath(path) + "-wal"
+    left = os.path.isfile(log) and os.path.getsize(log)  # noqa: PTH113, PTH202 - pathlib costs its import
+    if left and not place_of(path, (0, 0)):
+        message = (
+            f"The store {path} is gone or empty, and its log {log} is still there, with steps that may be nowhere "
+            "else; nothing was changed. Bring the file back to the log's side, or remove the log too and begin anew."
+        )
+        raise StoreCorrupt(message)
     try:
         if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - pathlib costs its import
             _make_folders(path)
@@ -115,8 +124,9 @@ def place_of(path: str, otherwise: tuple[int, int] | None = None) -> tuple[int, 
 def lost(path: str) -> StoreCorrupt:
     """Return what to raise where the file was taken away under a write."""
     return StoreCorrupt(
-        f"The store {path} was removed, replaced or emptied while it was in use: what this call has written is lost. "
-        "Bring the file back if you can, or start again on a new one; do not touch a store's files while runs go on."
+        f"The store {path} was removed, replaced or emptied while it was in use: what this call has written "
+        "is lost unless you bring it back to its -wal's side. Else start again on a new one; do not touch a store's "
+        "files while runs go on."
     )
 
 
@@ -149,7 +159,8 @@ def probe(path: str) -> int:
 
 
 def _at_rest(path: str) -> bool:
-    return not (os.path.lexists(path + "-wal") or os.path.lexists(path + "-journal"))
+    real = os.path.realpath(path)  # beside which SQLite keeps what belongs to it
+    return not (os.path.lexists(real + "-wal") or os.path.lexists(real + "-journal"))
 
 
 def _version_in(path: str, options: str) -> int:

@@ -13,6 +13,7 @@ from fastdur.checkpointers._rows import Tail, Tails, body_after, nonce_of, repla
 from fastdur.checkpointers._sql import RUN_SHIFT
 from fastdur.checkpointers._starting import Starting
 from fastdur.checkpointers._values import (
+    at_most,
     execution,
     plain,
     question,
@@ -239,9 +240,9 @@ class Store(Starting, EffectRecords, Retention):
         self, execution_id: str | None = None, *, limit: int | None = None
     ) -> list[PendingInterrupt]:
         """The open questions, oldest first."""
-        one_run, limited = execution_id is not None, limit is not None
-        values = [*([plain(execution_id)] if execution_id is not None else []), *([limit] if limited else [])]
-        text = self._sql.pending(one_run=one_run, limited=limited)
+        asked = [] if execution_id is None else [plain(execution_id)]
+        values = [*asked, *([] if limit is None else [at_most(limit)])]
+        text = self._sql.pending(one_run=execution_id is not None, limited=limit is not None)
         return [question(row) for row in self._read(lambda session: session.rows(text, values))]
 
     # -- runs --------------------------------------------------------------------------------------------------------
@@ -262,13 +263,16 @@ class Store(Starting, EffectRecords, Retention):
         limit: int | None = None,
     ) -> list[Execution]:
         """The heads of runs, newest first."""
+        if status is not None and status not in _ALL:
+            message = f"status is {status!r}; it is one of {', '.join(_ALL)}"
+            raise ValueError(message)
         statuses: Sequence[Status] = [s for s in (_UNFINISHED if unfinished else _ALL) if status in (None, s)]
         if not statuses:
             return []
         if statuses == _ALL and runner is None:
             statuses = []
         asked = [plain(name) for name in (runner, parent) if name is not None]
-        values = [self.clock_offset, *asked, *([] if limit is None else [limit])]
+        values = [self.clock_offset, *asked, *([] if limit is None else [at_most(limit)])]
         text = self._sql.heads(
             statuses, runner=runner is not None, parent=parent is not None, limited=limit is not None
         )
@@ -276,7 +280,7 @@ class Store(Starting, EffectRecords, Retention):
 
     def list(self, execution_id: str, *, limit: int | None = None) -> list[Checkpoint]:
         """Every row of the run, ascending by seq."""
-        newest = _EVERY if limit is None else max(limit, 0)
+        newest = _EVERY if limit is None else at_most(limit)
         values = (newest, newest, plain(execution_id))
         rows = self._read(lambda session: session.rows(self._sql.newest, values))
         return [row for row, _ in replay(execution_id, rows, newest)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii
+from operator import index
 from typing import TYPE_CHECKING, Final, cast
 
 from fastdur._codec import dumps, loads
@@ -18,6 +19,9 @@ def plain(text: str) -> str:
     """Return `text` in ASCII, escaped as in JSON: lone surrogates and NUL survive in any database."""
     return encode_basestring_ascii(text)[1:-1]
 
+
+_ALL_OF_THEM: Final = 1 << 62
+"""More than any table has."""
 
 _LONGEST_INDEXED: Final = 2000
 """Characters as they are stored. An index of Postgres takes some 2,700, after a compression that may gain nothing."""
@@ -38,6 +42,11 @@ def indexed(text: str, what: str) -> str:
 def unplain(stored: str) -> str:
     """Return the text that `plain` was given."""
     return cast("str", loads(f'"{stored}"')) if "\\" in stored else stored
+
+
+def at_most(limit: int) -> int:
+    """Return `limit` as any database takes it: below 0 it is 0. Raises `TypeError` for what is no whole number."""
+    return min(max(int(index(limit)), 0), _ALL_OF_THEM)
 
 
 def plain_or_none(text: str | None) -> str | None:

@@ -65,12 +65,14 @@ def _move(pieces: tuple[str, ...]) -> bytes:
 class _Session:
     """Statements on one connection, each a transaction of its own unless they are run `apart`."""
 
-    __slots__ = ("_connection", "_execute", "_idle", "sent")
+    __slots__ = ("_connection", "_execute", "_idle", "body", "sent")
 
     def __init__(self, connection: Connection, *, sent: bool) -> None:
         self._connection = connection
         self._execute = connection.one_cursor().execute
         self._idle = 0
+        self.body = False
+        """Whether the user's statements are in it."""
         self.sent = sent
         """Whether a write is on its way that will hold."""
 
@@ -92,7 +94,7 @@ class _Session:
     def apart(self, work: Callable[[Session], T], idle: float) -> T:
         """Do `work` in one transaction; the server ends it where it hears nothing for `idle` seconds."""
         connection, process = self._connection, os.getpid()
-        self._idle = round(idle * 1000)
+        self._idle, self.body = round(idle * 1000), True
         try:
             self._execute(_BEGIN % self._idle, prepare=False)
             result = work(self)
@@ -217,7 +219,8 @@ class PostgresCheckpointer(Store):
                     self._keep_no_statements()
                 if connection.closed or error.sqlstate in ("25006", *NOT_PREPARED):
                     self._replace(pool)
-                raise understood(error, self._location, sent=session.sent) from error
+                waited = connection.waited
+                raise understood(error, self._location, sent=session.sent, body=session.body, waited=waited) from error
             finally:
                 if self._ended is ended:  # else this is a child that the work has made by fork
                     pool.putconn(connection)
@@ -236,7 +239,7 @@ class PostgresCheckpointer(Store):
                 self._replace(pool)
             message = f"no connection became free; all {self._sizes[1]} are in use, or the server takes no more"
             raise Again(message, unclear=False, waited=_FOR_A_CONNECTION) from error
-        connection.patience = self.busy_bound
+        connection.patience, connection.waited = self.busy_bound, 0.0
         if connection.lost():
             self._replace(pool)
             pool.putconn(connection)
@@ -270,7 +273,10 @@ class PostgresCheckpointer(Store):
             connection = self.driver.connect(self._conninfo, **self._settings)
             failed.callback(connection.close)
             connection.patience = self.busy_bound
-            self._prepare(connection)
+            try:
+                self._prepare(connection)
+            except DriverError as error:
+                raise understood(error, self._location, sent=False, waited=connection.waited) from error
             failed.pop_all()
         return connection
 

@@ -161,8 +161,8 @@ class SQLiteCheckpointer(Store):
 
     def _alone_once(self, work: Callable[[Session], T]) -> T:
         with self._turns.kept(self.busy_bound):
-            self._alone = get_ident()
             try:
+                self._alone = get_ident()
                 return self._perform(work)
             finally:
                 self._alone = None

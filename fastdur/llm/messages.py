@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from fastdur._codec import dumps, freeze, thaw
 from fastdur._frozen import TAG, is_tag
@@ -155,3 +155,32 @@ def conversation_of(data: Mapping[str, Any]) -> list[Message]:
     """The messages in an agent's state, without the system prompt, which is the agent's own."""
     said = [prompt_of(data["input"])] if "input" in data else []
     return [*map(message_of, data.get("history", ())), *said, *map(message_of, data.get("messages", ()))]
+
+
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def unfit(changes: Mapping[str, Any]) -> str | None:
+    """Why an agent could not go on after these changes of its state; None where it can."""
+    for key in ("messages", "history"):
+        given: Any = changes.get(key, [])
+        if not isinstance(given, list):
+            return f"{key} is {thaw(given)!r}; give a list of messages as the state has them"
+        messages = cast("list[Any]", given)
+        wrong = next((place for place, each in enumerate(messages) if not _is_message(each)), None)
+        if wrong is not None:
+            return f"{key}[{wrong}] is {thaw(messages[wrong])!r}; give a message as the state has it"
+    usage: Any = changes.get("usage", [0, 0])
+    tokens = cast("list[Any]", usage) if isinstance(usage, list) else []
+    if [*map(type, tokens)] != [int, int] or min(tokens) < 0:
+        return f"usage is {thaw(changes['usage'])!r}; give [prompt tokens, completion tokens]"
+    return None
+
+
+def _is_message(frozen: Frozen) -> bool:
+    try:
+        message = message_of(frozen)
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return False
+    texts = (message.content, message.tool_call_id or "", message.name or "")
+    return message.role in _ROLES and all(type(text) is str for text in texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._functions import is_async
@@ -38,7 +39,7 @@ class TestModel:
     def complete(self, request: LLMRequest) -> LLMResponse:
         """The answer that is due."""
         self.calls.append(request)
-        return response_of(self._script[min(request.turn, len(self._script) - 1)], self._usage)
+        return _spoken(response_of(self._script[min(request.turn, len(self._script) - 1)], self._usage), request)
 
 
 class FunctionModel:
@@ -51,11 +52,19 @@ class FunctionModel:
 
     def _called(self, request: LLMRequest) -> LLMResponse:
         self.calls.append(request)
-        return response_of(self._fn(request.messages), self._usage)
+        return _spoken(response_of(self._fn(request.messages), self._usage), request)
 
     async def _awaited(self, request: LLMRequest) -> LLMResponse:
         self.calls.append(request)
-        return response_of(await self._fn(request.messages), self._usage)
+        return _spoken(response_of(await self._fn(request.messages), self._usage), request)
+
+
+def _spoken(response: LLMResponse, request: LLMRequest) -> LLMResponse:
+    """The response, its text told to whoever listens, word by word."""
+    if request.on_text is not None:
+        for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", response.content):
+            request.on_text(word)
+    return response
 
 
 def response_of(said: Scripted, usage: Usage) -> LLMResponse:

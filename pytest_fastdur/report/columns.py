@@ -41,7 +41,7 @@ def _finding(finding: RaceFinding) -> Iterator[str]:
     yield "  " + "".join(f"{'= ' + outcome:<{_WIDTH}}" for outcome in finding.outcomes).rstrip()
     yield f"  cause:   {finding.violation.verdict.cause}"
     yield f"  cure:    {finding.violation.verdict.cure}"
-    yield f"  replay:  interleave(..., replay={finding.token!r})"
+    yield f"  replay:  --fastdur-replay='{finding.token}', or interleave(..., replay={finding.token!r})"
 
 
 def _steps(moments: Sequence[Moment]) -> Iterator[str]:

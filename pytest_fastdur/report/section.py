@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_fastdur.plugin import PATCH, option, report_folder
+from pytest_fastdur.options import report_folder
+from pytest_fastdur.plugin import PATCH, option
 from pytest_fastdur.report.coverage import CrashCoverage
 from pytest_fastdur.report.data import SweepReport
 from pytest_fastdur.report.terminal import summary_lines

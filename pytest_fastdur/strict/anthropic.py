@@ -164,8 +164,10 @@ def _tools(body: Any) -> None:
         only(tool, known, ("name", "input_schema"), "tools")
         schema_of_object(tool["input_schema"], f"tools.{tool['name']}.input_schema")
     unique([tool["name"] for tool in tools], "tools")
-    config: Any = body.get("output_config") or {}
-    form: Any = config.get("format")
+    config: Any = body.get("output_config")
+    check(config is None or is_object(config), "output_config: must be an object")
+    form: Any = (config or {}).get("format")
+    check(form is None or is_object(form), "output_config.format: must be an object")
     if form is not None:
         schema_of_object(form.get("schema"), "output_config.format.schema")
         _closed(form["schema"])

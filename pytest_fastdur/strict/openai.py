@@ -114,10 +114,11 @@ def _chat(body: Any) -> int:
             place += 1
         answered_in_order(asked, answers, where)
     _tools(body, [each.get("function") for each in body.get("tools") or () if is_object(each)])
-    form: Any = body.get("response_format")
-    if form is not None and form.get("type") == "json_schema":
-        check(form["json_schema"].get("name"), "response_format.json_schema.name: field required")
-        schema_of_object(form["json_schema"].get("schema"), "response_format.json_schema.schema")
+    form = _object(body.get("response_format"), "response_format")
+    if form.get("type") == "json_schema":
+        shape = _object(form.get("json_schema"), "response_format.json_schema")
+        check(shape.get("name"), "response_format.json_schema.name: field required")
+        schema_of_object(shape.get("schema"), "response_format.json_schema.schema")
     return spoken
 
 
@@ -208,12 +209,17 @@ def _responses(body: Any) -> int:
         check(isinstance(item.get("content"), str), f"{where}.content: field required")
     answered_in_order(asked, answers, "input")
     _tools(body, [*(body.get("tools") or ())])
-    text: Any = body.get("text") or {}
-    form: Any = text.get("format")
-    if form is not None and form.get("type") == "json_schema":
+    form = _object(_object(body.get("text"), "text").get("format"), "text.format")
+    if form.get("type") == "json_schema":
         check(form.get("name"), "text.format.name: field required")
         schema_of_object(form.get("schema"), "text.format.schema")
     return spoken
+
+
+def _object(value: Any, where: str) -> Any:
+    """What may be left out, and is an object where it is there."""
+    check(value is None or is_object(value), f"{where}: must be an object")
+    return value or {}
 
 
 def _completion(body: Any, said: LLMResponse) -> Any:

@@ -100,3 +100,38 @@ def numbers_rows_with_gaps(change: Change) -> None:
         return claim
 
     change(Store, "delete_pending_interrupt_atomic", answer)
+
+
+@animal("FD06", "FD09", "FD01", tool="interleave resume kills=1", story="alone")
+def ends_before_its_last_row(change: Change) -> None:
+    """Says that a run has completed, and then writes the row of its last node."""
+
+    def put(real: Any, self: Any, claim: Any, row: Any, status: Any, **more: Any) -> Any:
+        if row.step_type == "node" and not row.frames.state.get("due"):
+            raw(self, "UPDATE {t}executions SET status = 'completed' WHERE run = ?", claim.run)
+        return real(self, claim, row, status, **more)
+
+    change(Store, "put", put)
+
+
+@animal("FD10", "FD09", "FD12", "FD06", tool="sweep clock-")
+def finds_the_newest_by_clock(change: Change) -> None:
+    """Takes the row with the latest time for the newest."""
+
+    def last(real: Any, self: Any, execution_id: str) -> Any:
+        newest = real(self, execution_id)
+        best = max(self.list(execution_id), key=lambda row: row.created_at, default=None)
+        return newest if best is None or newest is None else replace(newest, frames=best.frames)
+
+    change(Store, "get_last", last)
+
+
+@animal("FD02", tool="sweep power", story="alone", budget=400)
+def sells_normal_as_durable(change: Change) -> None:
+    """Says `full`, and lets SQLite sync as seldom as under `normal`."""
+
+    def prepare(real: Any, self: Any, connection: Any, version: int) -> None:
+        real(self, connection, version)
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    change(sqlite.SQLiteCheckpointer, "_prepare", prepare)

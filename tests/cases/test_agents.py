@@ -133,6 +133,18 @@ def test_a_waiting_agent_is_read_forked_cancelled_reopened_and_answered_by_any_p
     assert agents.world.count("charge") == agents.world.count("paid 5") == 2
 
 
+@pytest.mark.case("S09")
+@pytest.mark.parametrize("story", ["approving_agent", "levels"])
+def test_one_that_died_before_its_first_row_and_was_cancelled_can_be_reopened(agents, story):
+    """Wrong: a run that no call leads on, because nobody had begun its conversation."""
+    agents.start(story, GIVEN, die="after start")
+    assert agents("cancel", RUN).error is None
+    assert agents("result", RUN).status == "cancelled"
+    came = agents.resume(reopen=True)
+    assert (came.error, came.status) == (None, "paused"), came.text
+    assert len(agents.pending()) == 1
+
+
 @pytest.mark.case("S54")
 def test_an_agent_that_is_being_worked_on_is_cancelled_from_another_process_and_can_be_reopened(agents):
     """Wrong: its owner goes on, or what it had done is done again."""

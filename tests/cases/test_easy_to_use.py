@@ -11,7 +11,18 @@ import sys
 import pytest
 
 import fastdur
-from fastdur import Chain, GraphError, InterruptNotAllowed, Resume, RunNotFound, SQLiteCheckpointer, interrupt
+from fastdur import (
+    Chain,
+    GraphError,
+    InterruptNotAllowed,
+    Resume,
+    RunNotFound,
+    SQLiteCheckpointer,
+    adelete_execution,
+    delete_execution,
+    interrupt,
+    recover,
+)
 from tests.cases import _story
 from tests.cases._server import attempt, call
 from tests.house.source import ROOT
@@ -48,6 +59,10 @@ async def test_the_sync_calls_inside_a_running_loop_give_results_and_no_coroutin
     assert chain.result("r-3").status == "cancelled"
 
 
+def one():
+    return Chain("c", SQLiteCheckpointer(":memory:")).add_node("n", print)
+
+
 @pytest.mark.case("S85")
 @pytest.mark.parametrize(
     ("wrong", "name"),
@@ -69,6 +84,18 @@ async def test_the_sync_calls_inside_a_running_loop_give_results_and_no_coroutin
         (lambda: Chain("c").connect("a", "b", max_iterations=0), "max_iterations"),
         (lambda: Chain("c", checkpointer="runs.db"), "checkpointer"),
         (lambda: Chain("c", checkpointer=True), "checkpointer"),
+        (lambda: Chain("c").connect(None, "b", when=True), "when"),
+        (lambda: Chain("c", strict="no"), "strict"),
+        (lambda: one().resume("r", takeover="no"), "takeover"),
+        (lambda: one().resume("r", accept_graph=1), "accept_graph"),
+        (lambda: one().resume("r", reopen=None), "reopen"),
+        (lambda: asyncio.run(one().aresume("r", takeover=0)), "takeover"),
+        (lambda: delete_execution("r", takeover="no"), "takeover"),
+        (lambda: asyncio.run(adelete_execution("r", takeover="no")), "takeover"),
+        (lambda: one().recover(max_attempts=0), "max_attempts"),
+        (lambda: recover([one()], max_attempts="3"), "max_attempts"),
+        (lambda: asyncio.run(one().arecover(max_attempts=True)), "max_attempts"),
+        (lambda: recover(["c"]), "runners"),
         (lambda: Chain("c", False).add_node("n", print).execute({}, executionid="r"), "executionid"),
         (lambda: Chain("c", False).add_node("n", print).execute([1]), "input"),
     ],

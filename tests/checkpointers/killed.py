@@ -1,6 +1,6 @@
 """A process that kills itself at one of the statements of what it does: `BACKEND WHERE NUMBER WHEN WHAT`.
 
-It books with a transactional effect, or prunes, or deletes the run `p`. Without a fault it prints how many statements
+It books with a transactional effect, prunes, deletes or cancels the run `p`, or forks the run that its node has begun. Without a fault it prints how many statements
 there are: from the first of the effect's transaction to its commit, or of everything that is written.
 """
 
@@ -11,8 +11,17 @@ import signal
 import sys
 from datetime import timedelta
 
-from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, delete_execution, prune, transaction
+from fastdur import (
+    Chain,
+    PostgresCheckpointer,
+    SQLiteCheckpointer,
+    cancel,
+    delete_execution,
+    prune,
+    transaction,
+)
 from fastdur.checkpointers import postgres, sqlite
+from tests.checkpointers.stores import twins
 from tests.unit.books import Books
 
 BACKEND, PLACE, NUMBER, WHEN, WHAT = sys.argv[1], sys.argv[2:4], int(sys.argv[4]), sys.argv[5], sys.argv[6]
@@ -88,6 +97,8 @@ def book_once(store):
 
 DEEDS = {
     "book": book_once,
+    "fork": lambda store: twins(store)[0].fork("p/call#1/below", new_execution_id="f", effects="recorded"),
+    "cancel": lambda store: cancel("p", store),
     "prune": lambda store: prune(timedelta(0), store),
     "delete": lambda store: delete_execution("p", store),
 }

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from fastdur import Chain, idempotent, interrupt
 from fastdur.checkpointers.protocol import Start
 from fastdur.checkpointers.sqlite import SQLiteCheckpointer
 from fastdur.errors import StoreUnavailable
@@ -151,3 +152,12 @@ def failure(text: str, code: int = sqlite3.SQLITE_IOERR) -> sqlite3.OperationalE
 def opened(path: object, **options: Any) -> closing[SQLiteCheckpointer]:
     """A store that is closed at the end of the `with`."""
     return closing(SQLiteCheckpointer(path, **options))  # type: ignore[arg-type]
+
+
+def twins(store):
+    """A chain that pays and asks, and one whose node begins such a run and asks too."""
+    pay = idempotent(name="pay")(lambda: 5)
+    below = Chain("below", store).add_node("pay", lambda state: {"paid": pay()})
+    below.add_node("ask", lambda state: {"ok": interrupt("ok?").approved}).connect("pay", "ask")
+    above = Chain("above", store).add_node("call", lambda state: {"below": below.execute({}).status})
+    return below, above.add_node("ask", lambda state: {"ok": interrupt("ok?").approved}).connect("call", "ask")

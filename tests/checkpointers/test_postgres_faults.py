@@ -14,7 +14,7 @@ from fastdur.checkpointers import _postgres_server, postgres
 from fastdur.checkpointers._patience import Again
 from fastdur.checkpointers._postgres_server import Connection, understood
 from fastdur.checkpointers.postgres import PostgresCheckpointer
-from fastdur.errors import NotStorable, RunExists, StoreCorrupt, StoreUnavailable
+from fastdur.errors import InTransaction, NotStorable, RunExists, StoreCorrupt, StoreUnavailable
 from pytest_fastdur.postgres import start_for
 from tests.checkpointers.stores import effect, head, paused, question, renewed, row, start
 
@@ -358,6 +358,67 @@ def test_of_many_writes_at_once_the_one_that_the_server_refuses_leaves_nothing_a
         assert [each.status for each in store.list_idempotent(f"r{number}")] == ["done"]
 
 
+@pytest.fixture
+def limited(admin):
+    """Sets limits of the database, under which sessions that begin from now on work."""
+    names = []
+
+    def limit(**settings):
+        for name, value in settings.items():
+            names.append(name)
+            admin.execute(f"ALTER DATABASE {admin.info.dbname} SET {name} = '{value}'")
+
+    yield limit
+    for name in names:
+        admin.execute(f"ALTER DATABASE {admin.info.dbname} RESET {name}")
+
+
+def stuck(store, dsn):
+    """Hold a lock that every write needs; closing the connection gives it up."""
+    blocker = psycopg.connect(dsn)
+    blocker.execute(f"LOCK TABLE {store.location.rpartition('/')[2]}.executions")
+    return blocker
+
+
+@pytest.mark.parametrize("limit", ["lock_timeout", "statement_timeout", "transaction_timeout"])
+def test_the_time_that_goes_by_in_statements_in_vain_is_part_of_the_bound(dsn, postgres_checkpointer, limited, limit):
+    store = postgres_checkpointer
+    claim = start(store)
+    store.rest()
+    store.busy_bound = 1.0
+    waits = []
+    store._waiting = waits.append
+    with closing(stuck(store, dsn)):
+        limited(**{limit: "350ms"})  # for the sessions that begin from now on
+        with pytest.raises(StoreUnavailable, match=r"about 1 s .* can be resumed"):
+            store.put(claim, row(claim), "running")
+    assert 1 <= len(waits) <= 10, "each try waits 0.3 s; 30 tries would be ten times the bound"
+    assert store.put(claim, row(claim), "running").seq == 1
+
+
+def test_the_time_that_setting_up_waits_in_vain_is_part_of_the_bound(dsn, postgres_checkpointer, limited):
+    store = postgres_checkpointer
+    start(store)
+    limited(lock_timeout="350ms")
+    store.rest()
+    store.busy_bound = 1.0
+    waits = []
+    store._waiting = waits.append
+    schema = store.location.rpartition("/")[2]
+    with closing(psycopg.connect(dsn)) as blocker:
+        blocker.execute(f"LOCK TABLE {schema}.schema_version")
+        with pytest.raises(StoreUnavailable, match="about 1 s"):
+            head(store)
+    assert 1 <= len(waits) <= 10
+    assert head(store).status == "running"
+
+
+def test_a_transaction_that_takes_too_long_is_the_users_only_in_a_body_of_theirs():
+    for code in ("25P03", "25P04"):
+        assert understood(made(code), "here", sent=True).unclear
+        assert type(understood(made(code), "here", sent=False, body=True)) is InTransaction
+
+
 def made(code, text="told"):
     """A driver's error as the server sends it."""
     return psycopg.errors.lookup(code)(text)
@@ -389,6 +450,7 @@ def test_errors_after_which_the_write_is_sent_again(code, kind):
     ("code", "error", "text"),
     [
         ("42501", StoreUnavailable, "grant"),
+        ("42939", StoreUnavailable, "another schema"),
         ("53100", StoreUnavailable, "53100"),
         ("54000", NotStorable, "longer"),
         ("42P01", StoreCorrupt, "damaged"),
@@ -404,13 +466,37 @@ def test_errors_after_which_it_is_not(code, error, text):
 
 @pytest.mark.parametrize(
     ("change", "text"),
-    [({"user": "nobody_at_all"}, "does not exist"), ({"dbname": "no_such_database"}, "does not exist")],
+    [
+        ({"user": "nobody_at_all"}, "does not exist"),
+        ({"dbname": "no_such_database"}, "does not exist"),
+        ({"sslmode": "foo"}, "invalid sslmode value"),
+        ({"target_session_attrs": "foo"}, "invalid target_session_attrs value"),
+        ({"port": "abc"}, "invalid integer value"),
+        ({"port": "99999"}, "invalid port number"),
+        ({"port": "1,2,3"}, "could not match"),
+        ({"hostaddr": "nonsense"}, "could not parse network address"),
+        ({"connect_timeout": "soon"}, "bad value for connect_timeout"),
+        ({"service": "none_such"}, "definition of service"),
+        ({"options": "-c nosuch=1"}, "unrecognized configuration parameter"),
+        ({"options": "-c statement_timeout=x"}, "invalid value for parameter"),
+        ({"channel_binding": "require"}, "channel binding required"),
+        ({"gssencmode": "require"}, "GSSAPI encryption required"),
+        ({"user": "may_not_log_in"}, "is not permitted to log in"),
+    ],
 )
-def test_a_connection_string_that_names_nothing_is_refused_without_waiting(dsn, change, text):
+def test_a_connection_string_that_leads_nowhere_is_refused_without_waiting(dsn, admin, change, text):
+    admin.execute("DROP ROLE IF EXISTS may_not_log_in")
+    if change.get("user") == "may_not_log_in":
+        admin.execute("CREATE ROLE may_not_log_in")
     with closing(PostgresCheckpointer(psycopg.conninfo.make_conninfo(dsn, **change))) as store:
         store._waiting = pytest.fail
         with pytest.raises(StoreUnavailable, match=text):
             store.setup()
+
+
+def test_a_server_that_is_called_what_an_error_says_is_waited_for_all_the_same():
+    text = 'connection to server at "certificate.example", port 5432 failed: Connection refused'
+    assert isinstance(understood(psycopg.OperationalError(text), "here", sent=False), Again)
 
 
 def test_a_connection_that_is_not_made_in_time_counts_as_waited_for():

@@ -51,6 +51,11 @@ def test_a_string_that_is_none_is_refused_without_repeating_it(given):
     assert "se-cret" not in str(refused.value)
 
 
+def test_what_is_no_string_is_refused_where_it_is_given():
+    with pytest.raises(TypeError, match="connection_string is a NoneType; give 'postgresql://"):
+        PostgresCheckpointer(os.environ.get("NO_SUCH_VARIABLE"))
+
+
 @pytest.mark.parametrize("sizes", [(2, 1), (-1, 1), (0, 0)])
 def test_a_pool_that_holds_nothing_is_refused(sizes):
     with pytest.raises(ValueError, match="pool"):

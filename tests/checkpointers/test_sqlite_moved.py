@@ -65,6 +65,69 @@ def test_a_file_that_was_put_in_the_place_of_another_is_the_one_that_is_read(tmp
     old.close()
 
 
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_a_file_that_is_brought_back_has_every_step_that_was_acknowledged(tmp_path, durability, linked):
+    """Wrong: an empty file is made in its place meanwhile, and with that its log, where the steps are, is removed."""
+    path, elsewhere = tmp_path / "s.db", tmp_path / "elsewhere.db"
+    if linked:
+        (tmp_path / "link.db").symlink_to(path)
+    named = tmp_path / "link.db" if linked else path
+    store = SQLiteCheckpointer(named, durability)
+    seen = []
+
+    def take_away(_):
+        seen.append("b")
+        if len(seen) == 2:
+            path.rename(elsewhere)
+
+    chain = Chain("c", store).add_node("a", lambda _: seen.append("a")).add_node("b", take_away).connect("a", "b")
+    if durability == "full":
+        with pytest.raises(StoreCorrupt, match="removed, replaced or emptied"):
+            chain.execute({}, "r")
+    else:
+        chain.execute({}, "r")
+    for other in (store, SQLiteCheckpointer(named)):
+        with pytest.raises(StoreCorrupt, match=r"its log .*s\.db-wal is still there"):
+            other.list_executions()
+    assert not path.exists()
+    elsewhere.rename(path)
+    reopened = SQLiteCheckpointer(named)
+    assert [row.node_id for row in reopened.list("r")][:2] == ["a", "b"]
+    if durability == "full":
+        chain = Chain("c", reopened).add_node("a", seen.append).add_node("b", seen.append).connect("a", "b")
+        assert chain.resume("r").status == "completed"
+    assert seen == ["a", "b"]
+    reopened.close()
+    store.close()
+
+
+@pytest.mark.parametrize("take_away", [remove, empty])
+def test_nothing_is_begun_beside_the_log_of_a_file_that_is_gone_or_empty(tmp_path, take_away):
+    path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+    store, other = (SQLiteCheckpointer(path) for _ in range(2))
+    Chain("c", store).add_node("a", lambda _: None).execute({}, "before")
+    take_away(path)
+    with pytest.raises(StoreCorrupt, match="gone or empty"):
+        Chain("c", other).add_node("a", lambda _: None).execute({}, "after")
+    assert log.stat().st_size > 0
+    other.close()
+    store.close()
+
+
+def test_a_store_is_begun_anew_when_nothing_of_the_old_one_is_left(tmp_path):
+    path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+    store = SQLiteCheckpointer(path)
+    Chain("c", store).add_node("a", lambda _: None).execute({}, "before")
+    remove(path)
+    store.close()
+    remove(log)
+    fresh = SQLiteCheckpointer(path)
+    Chain("c", fresh).add_node("a", lambda _: None).execute({}, "after")
+    assert [head.execution_id for head in fresh.list_executions()] == ["after"]
+    fresh.close()
+
+
 def test_a_directory_that_became_a_file_is_told_like_a_file_that_is_gone(tmp_path):
     """Wrong: the system's own exception, after the step was committed."""
     place = tmp_path / "there"

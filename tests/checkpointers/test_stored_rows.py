@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from string import ascii_letters
 
@@ -62,6 +63,38 @@ def test_a_limit_keeps_the_newest_rows_ascending(store):
     assert store.list("r", limit=500) == written
     assert store.list("r", limit=0) == []
     assert store.list("r", limit=-1) == []
+
+
+def test_a_status_that_no_run_can_have_is_refused(store):
+    with pytest.raises(ValueError, match=r"'done'; it is one of running, paused"):
+        store.list_executions(status="done")
+
+
+LISTINGS = {
+    "rows": lambda store, limit: store.list("r", limit=limit),
+    "runs": lambda store, limit: store.list_executions(limit=limit),
+    "questions": lambda store, limit: store.list_pending_interrupts(limit=limit),
+    "pruned": lambda store, limit: range(store.prune(timedelta(0), dry_run=True, limit=limit).total),
+}
+
+
+@pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
+def test_a_limit_means_the_same_everywhere_and_below_nothing_is_nothing(store, listing):
+    for name in ("r", "s"):
+        claim = start(store, name)
+        store.record_interrupt(claim, row(claim), [question(claim, "a")], "paused")
+    for name in ("t", "u"):
+        claim = start(store, name)
+        store.put(claim, row(claim, step_type="run_end"), "completed")
+    every = len(listing(store, 50))
+    assert every >= 1
+    assert [len(listing(store, limit)) for limit in (True, 1, 2**40, 2**80)] == [1, 1, every, every]
+    for limit in (0, -1, -(2**80)):
+        assert list(listing(store, limit)) == []
+    for limit in (1.5, "1"):
+        with pytest.raises(TypeError):
+            listing(store, limit)
+    assert len(listing(store, 50)) == every
 
 
 def test_every_row_is_found_by_its_id_and_by_nothing_else(store):

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from fastdur import Chain, PostgresCheckpointer, SQLiteCheckpointer, list_unknown, transaction
-from tests.checkpointers.stores import ROOT, effect, row, start
+from fastdur import Chain, PostgresCheckpointer, Resume, SQLiteCheckpointer, cancel, list_unknown, transaction
+from tests.checkpointers.stores import ROOT, effect, row, start, twins
 from tests.unit.books import Books
 
 
@@ -101,3 +101,61 @@ def test_a_process_that_is_killed_at_any_statement_of_a_removal_has_removed_a_wh
             found = left(store)
     assert (found, number) == ((0, 0, 0), last)
     assert died.returncode == (0 if place[0] == "postgres" and when == "before" else -9)
+
+
+WAITING = [("p", "paused", 2, 0, 1), ("p/call#1/below", "paused", 2, 1, 1)]
+KILLED_STATES = {
+    "fork": [WAITING, [*WAITING, ("f", "running", 1, 1, 0)], [*WAITING, ("f", "paused", 2, 1, 1)]],
+    "cancel": [
+        WAITING,
+        [("p", "cancelled", 3, 0, 0), WAITING[1]],
+        [("p", "cancelled", 3, 0, 0), ("p/call#1/below", "cancelled", 3, 1, 0)],
+    ],
+}
+"""What may be found of each run: its status, and how many rows, finished records and questions it has."""
+
+
+def found_of(store):
+    names = [head.execution_id for head in reversed(store.list_executions())]
+    return [
+        (
+            name,
+            store.get_execution(name).status,
+            len(store.list(name)),
+            len(store.list_idempotent(name)),
+            len(store.list_pending_interrupts(name)),
+        )
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("what", ["fork", "cancel"])
+def test_a_process_that_is_killed_at_any_statement_of_a_fork_or_a_cancel_has_done_whole_steps_of_it(fresh, what):
+    """Wrong: a branch without its row or its records, or a status that its questions do not fit."""
+    passed, number, died = [], 0, None
+    while died is None or died.returncode:
+        number += 1
+        place = fresh()
+        with opened(place) as store:
+            store._durability = "normal"
+            _, above = twins(store)
+            above.execute({}, "p")
+            assert found_of(store) == WAITING
+            source = store.list("p/call#1/below"), store.list_idempotent("p/call#1/below")
+        died = dying(place, number, "before", what)
+        assert died.returncode in (0, -9), died.stderr
+        with opened(place) as store:
+            found = found_of(store)
+            assert found in KILLED_STATES[what], found
+            passed.append(KILLED_STATES[what].index(found))
+            if what == "fork":
+                assert (store.list("p/call#1/below"), store.list_idempotent("p/call#1/below")) == source
+                if found != WAITING:
+                    branch = twins(store)[0]
+                    assert found[-1][1] == "paused" or branch.resume("f").status == "paused"
+                    assert branch.resume("f", Resume(approved=True)).final_state == {"paid": 5, "ok": True}
+            else:
+                cancel("p", store)
+                assert found_of(store) == KILLED_STATES[what][-1]
+    assert passed == sorted(passed)
+    assert [*dict.fromkeys(passed)] == [0, 1, 2]

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from pytest_fastdur import plugin
+
 HEAVY = {"anthropic", "asyncio", "decimal", "openai", "psutil", "pydantic", "rich", "typer", "uuid"}
 DRIVERS = {"apsw", "psycopg", "sqlite3"}
 
@@ -34,7 +36,9 @@ def test_the_plugin_loads_only_pytest_and_the_standard_library():
     assert not loaded & DRIVERS
 
 
-def test_an_empty_run_of_pytest_loads_three_small_modules_for_the_plugin(tmp_path):
+@pytest.mark.parametrize("suite", ["", "def test_one(): pass"], ids=["empty", "one test"])
+def test_a_run_of_pytest_that_does_not_use_the_plugin_loads_two_small_modules_for_it(tmp_path, suite):
+    (tmp_path / "test_suite.py").write_text(suite)
     program = """
 import sys, pytest
 pytest.main(["-q", "-p", "no:cacheprovider", "-W", "ignore", *sys.argv[1:]])
@@ -48,9 +52,12 @@ print(*sys.modules, file=sys.stderr)
     assert loaded[1] - loaded[0] == {
         "pytest_fastdur",
         "pytest_fastdur.plugin",
-        "pytest_fastdur.clauses",
         "pytest_fastdur.hookspecs",
     }
+
+
+def test_the_plugin_has_no_hook_around_tests_before_something_is_swept():
+    assert [name for name in vars(plugin) if name.startswith(("pytest_runtest", "pytest_collect"))] == []
 
 
 @pytest.mark.parametrize("module", sorted(HEAVY))

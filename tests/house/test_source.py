@@ -24,6 +24,7 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
         "survived",
     ): "what a user's exception or value says of itself, or how it is made, is user code",
     ("fastdur/_owner.py", "Calls._renew"): "a store may be anybody's; the other leases must not run out with its own",
+    ("fastdur/_streaming.py", "listener.hear"): "who listens to a model must not change the run",
     ("fastdur/boundaries.py", "tell"): "an observer is foreign code and must not change the run",
     (
         "fastdur/checkpointers/_effect_records.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastdur import Chain, Happened, NotHappened, SQLiteCheckpointer, effect_key, idempotent
-from pytest_fastdur.sweep import Story, explore
+from pytest_fastdur.sweep import Order, Story, carry_out, explore
 from tests.plugin import stories
 
 
@@ -52,6 +52,14 @@ def test_a_provider_that_can_be_asked_is_charged_once(tmp_path, ledger, faults):
     story = stories.refund(ledger, pay=pay, fresh=lambda: books.unlink(missing_ok=True))
     report = explore(story, faults)
     assert report.ok, report.findings
+
+
+def test_whoever_stood_still_before_it_took_anything_may_carry_a_failed_run_on(ledger):
+    """Wrong: it is taken for an owner that was replaced, because another has come in between, and failed."""
+    story = stories.refund(ledger, pay=stories.charging(ledger, on_unknown="raise"))
+    twice = "fd1:resume#1/effect begin charge@pay=zombie after, resume#3/look=zombie before"
+    report = carry_out(story, Order(replay=twice))
+    assert report.ok, report.render()
 
 
 class Repeating(SQLiteCheckpointer):

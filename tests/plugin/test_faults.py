@@ -17,6 +17,7 @@ from pytest_fastdur.backends import Files, Memory, Schemas
 from pytest_fastdur.faults import SweepError
 from pytest_fastdur.sweep import Story, explore
 from tests.plugin import stories
+from tests.plugin.broken import Generous, Undying
 
 
 def codes(report):
@@ -184,29 +185,6 @@ def test_a_cancellation_is_one(ledger):
 
 
 # -- they find what is broken ------------------------------------------------------------------------------------------
-
-
-class Undying(stories.SQLiteCheckpointer):
-    """Leaves a note where a row is refused."""
-
-    def put(self, claim, row, status, **kwargs):
-        try:
-            return super().put(claim, row, status, **kwargs)
-        except StaleRun:
-            note = "INSERT INTO idempotency_cache VALUES (NULL, ?, 'k', 'note', '', 'done', '', '', '1', '0', 1)"
-            stories.raw(self, note, claim.run)
-            raise
-
-
-class Generous(stories.SQLiteCheckpointer):
-    """Says that a row is stored also where its owner was replaced."""
-
-    def put(self, claim, row, status, **kwargs):
-        try:
-            return super().put(claim, row, status, **kwargs)
-        except StaleRun:
-            claim.seq, claim.tail = row.seq, None
-            return row
 
 
 class Rude(stories.SQLiteCheckpointer):

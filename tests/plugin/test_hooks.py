@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from fastdur import Agent, Chain, Swarm, TestModel, ToolCall
 from pytest_fastdur import hookspecs, plugin
 from pytest_fastdur.faults import Fault
+from pytest_fastdur.report import progress
 from pytest_fastdur.report.coverage import CrashCoverage
 from pytest_fastdur.report.data import SweepReport
 from pytest_fastdur.report.progress import Bar
@@ -27,7 +29,7 @@ def swept(suite, conftest="", at="after append check", options=()):
     pytester = suite(RIGHT.format(at=at))
     if conftest:
         pytester.makeconftest(conftest)
-    return pytester.runpytest_subprocess(*options)
+    return pytester.runpytest_inprocess(*options)
 
 
 # -- what is promised is written down -----------------------------------------------------------------------------------
@@ -99,9 +101,9 @@ def pytest_fastdur_canonical(frames):
     return {**frames, "s": {**frames["s"], "data": data}}
 """
     pytester = suite(text)
-    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    pytester.runpytest_inprocess().assert_outcomes(failed=1)
     pytester.makeconftest(conftest)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
 
 # -- crash coverage ----------------------------------------------------------------------------------------------------
@@ -152,6 +154,36 @@ def test_a_node_that_no_story_enters_is_named_and_two_stories_cover_it_together(
     assert alone.percent < 100
     assert (together.never, together.percent) == ([], 100)
     assert CrashCoverage.of([SweepReport.of(high.plain())]) == alone
+
+
+def team(tools):
+    """A swarm: one agent calls tools of its own twice in a turn and hands over, the other has none."""
+    calls = [ToolCall(str(number), name, {}) for number, name in enumerate(tools)]
+    first = Agent("front", TestModel([[*calls, ToolCall("9", "handoff_to_back", {"reason": "x"})]]), [look, leave])
+    second = Agent("back", TestModel("done"))
+    desk = Swarm("desk", [first, second], handoffs={"front": ["back"]})
+    return stories.Story("team", lambda store: Chain("team", store).add_node("desk", desk), input={"input": "hi"})
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def leave() -> str:
+    """Leave."""
+    return "left"
+
+
+def test_a_tool_is_reached_in_whatever_turn_it_is_called_and_a_handoff_is_no_place_to_reach(ledger):
+    both, one = (explore(team(tools), depth=1) for tools in (["look", "look", "leave"], ["look", "look"]))
+    assert CrashCoverage.of([both]).never == []
+    assert CrashCoverage.of([both]).known == {
+        "team/desk/front/tool:look",
+        "team/desk/front/tool:leave",
+        "team/desk/back",
+    }
+    assert CrashCoverage.of([one]).never == ["team/desk/front/tool:leave"]
 
 
 def test_lines_that_only_a_killed_child_has_executed_are_covered(ledger):
@@ -233,7 +265,8 @@ def on_a_terminal(command, folder):
     return b"".join(parts).decode()
 
 
-def test_without_a_terminal_there_are_lines_only(suite):
-    pytester = suite(RIGHT.format(at="append *"))
-    pytester.makeconftest("from pytest_fastdur.report import progress\nprogress._FIRST = progress._EVERY = 0.0")
-    assert "test_refund [" not in pytester.runpytest_subprocess().stdout.str()
+def test_without_a_terminal_there_are_lines_only(suite, monkeypatch):
+    for waited in ("_FIRST", "_EVERY"):
+        monkeypatch.setattr(progress, waited, 0.0)
+    result = suite(RIGHT.format(at="append *")).runpytest_inprocess()
+    assert "test_refund [" not in result.stdout.str()

@@ -99,11 +99,19 @@ def test_a_resumer_and_a_recoverer_never_both_carry_on_a_run_that_was_left_alone
         ("decide", "paused"),
         ("prune", "completed"),
         ("fork", "completed"),
+        ("fork", "paused"),
     ],
 )
 def test_a_resumer_and_whoever_does_something_else_to_its_run(ledger, other, situation):
     report = interleave(tiny(ledger), ["resume", other], situation=situation)
     assert report.ok, report.render()
+
+
+def test_a_run_that_is_pruned_while_the_answer_to_its_last_write_is_lost_is_nobody_elses(ledger):
+    """Wrong: two winners are seen, where the run had ended and whoever pruned it was allowed to."""
+    report = interleave(tiny(ledger), ["resume", "prune"], lost=1)
+    assert report.ok, report.render()
+    assert report.ends["StaleRun", "done"] == 1
 
 
 def test_of_two_starts_of_one_id_one_runs(ledger, backend):
@@ -122,8 +130,7 @@ def test_three_resumers_with_one_preemption(ledger):
 @pytest.mark.parametrize("other", ["resume", "recover", "prune", "cancel", "delete", "start", "decide", "fork"])
 @pytest.mark.parametrize("extra", [{}, {"kills": 1}, {"lost": 1}, {"ticks": 1}], ids=["plain", "kill", "lost", "tick"])
 def test_every_pair_with_everything_that_can_happen_once(ledger, backend, other, extra):
-    bound = 1 if other == "fork" else None  # two runs that go on side by side have too many orders to try them all
-    report = interleave(tiny(ledger), ["resume", other], bound=bound, backend=backend, **extra)
+    report = interleave(tiny(ledger), ["resume", other], backend=backend, **extra)
     assert report.ok, report.render()
 
 

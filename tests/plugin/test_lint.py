@@ -28,7 +28,8 @@ def project(pytester):
 
 
 def run(pytester, *options):
-    return pytester.runpytest_subprocess("-p", "no:randomly", *options)
+    scope = "asyncio_default_fixture_loop_scope=function"  # what pytest-asyncio wants to be told
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-o", scope, *options)
 
 
 def test_findings_fail_the_run_and_stand_in_a_section_of_their_own(project):

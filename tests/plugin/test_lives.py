@@ -9,20 +9,26 @@ from datetime import timedelta
 import pytest
 
 from fastdur import (
+    Agent,
     AlreadyResumed,
     Chain,
     Resume,
     RunNotFound,
     SQLiteCheckpointer,
+    Supervisor,
+    Swarm,
+    Worker,
     cancel,
     delete_execution,
     interrupt,
     prune,
+    tool,
 )
 from pytest_fastdur.backends import Files, Schemas
 from pytest_fastdur.retention import assert_prune_safe
 from pytest_fastdur.sweep import Story, explore
 from tests.plugin import stories
+from tests.unit.teams import called, scripted
 
 FAULTS = ["crash", "raise", "kill"]
 ANSWER = Resume(approved=True, metadata={"by": "ada"})
@@ -84,6 +90,50 @@ def test_a_fork_holds_through_every_fault_and_its_source_is_the_same_byte_for_by
     report = explore(forks(ledger, state, node, **options), faults, backend=backend)
     assert report.ok, report.render()
     assert report.points == len(report.boundaries) >= 16
+    assert ("start", "fork") in report.rows
+
+
+def team(ledger, store, kind):
+    """A supervisor whose worker pays, or a swarm that hands over to it; each charge needs an approval."""
+    pay = stories.charging(ledger)
+
+    @tool(needs_approval=True)
+    def charge(amount: int) -> str:
+        return str(pay({"amount": amount}))
+
+    payer = Agent("payer", scripted(called(0, "charge", amount=120), "paid"), [charge])
+    if kind == "supervisor":
+        asks = scripted(called(0, "delegate_to_money", task="pay"), "all done")
+        return Supervisor("boss", asks, [Worker(payer, "money", "Pays.")], checkpointer=store)
+    front = Agent("front", scripted(called(9, "handoff_to_payer", reason="money"), "bye"))
+    return Swarm("desk", [front, payer], checkpointer=store)
+
+
+@pytest.mark.case("S53")
+@pytest.mark.parametrize("kind", ["supervisor", "swarm"])
+def test_a_fork_of_a_team_that_has_ended_asks_again_and_pays_once_whatever_crashes(ledger, kind):
+    """From the row before the gate, which the source has passed."""
+
+    def before(store):
+        runner = team(ledger, store, kind)
+        runner.run("pay", "source")
+        runner.resume("source", ANSWER)
+
+    def enter(runner, execution_id):
+        first = next(row for row in runner.checkpointer.list("source") if row.step_type == "tool_call")
+        return runner.fork("source", first.checkpoint_id, new_execution_id=execution_id)
+
+    story = Story(
+        f"fork of a {kind}",
+        lambda store: team(ledger, store, kind),
+        answers={"approve_charge": ANSWER},
+        effects={"charge": "exactly-once"},
+        ledger=ledger,
+        before=before,
+        enter=enter,
+    )
+    report = explore(story, "crash", backend=Files())
+    assert report.ok, report.render()
     assert ("start", "fork") in report.rows
 
 

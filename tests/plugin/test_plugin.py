@@ -192,9 +192,12 @@ def test_quiet_means_one_line_for_each_story(suite):
 def test_workers_with_other_hash_seeds_see_the_same_points_in_the_same_order(suite, monkeypatch):
     pytester = suite(RIGHT + WRONG.replace("test_refund", "test_wrong") + RIGHT.replace("test_refund", "test_more"))
     printed = []
-    for seed, workers in (("1", ["-n", "2"]), ("2", ["-n", "2"]), ("3", ["-p", "no:xdist"])):
+    options = ["--fastdur-faults=crash,raise", "-p", "no:cacheprovider"]
+    runs = [(pytester.runpytest_inprocess, "of this process", ["-p", "no:xdist"])]
+    runs += [(pytester.runpytest_subprocess, seed, ["-n", "2"]) for seed in ("1", "2")]
+    for run, seed, workers in runs:
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        result = pytester.runpytest_subprocess(*workers, "--fastdur-faults=crash,raise", "-p", "no:cacheprovider")
+        result = run(*workers, *options)
         result.assert_outcomes(passed=2, failed=1)
         text = result.stdout.str()
         section = text[text.index("= fastdur =") :].splitlines()
@@ -278,9 +281,9 @@ def test_a_suite_that_does_not_use_the_plugin_does_not_load_the_engine(pytester)
 
 def test_the_entry_point_is_found_and_loads_little():
     program = """
-import json, sys, time
+import json, sys
 import pytest
-before, begin = set(sys.modules), time.perf_counter()
+before = set(sys.modules)
 import pytest_fastdur.plugin
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
@@ -319,24 +322,31 @@ def test_closed():
     suite(text).runpytest_inprocess("-W", "error").assert_outcomes(passed=2)
 
 
-def test_what_a_killed_child_has_covered_is_kept(pytester):
+@pytest.mark.parametrize("measured", ["coverage run", "pytest-cov"])
+def test_what_children_have_covered_is_kept_whether_they_are_killed_or_carry_a_run_on(pytester, measured):
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     (pytester.path / ".coveragerc").write_text("[run]\nparallel = True\ninclude = flow.py\n")
     pytester.makepyfile(
         flow="""
         from fastdur import Chain
-        def only_in_a_child(state):
-            return {"x": 1}
-        def build(store):
-            return Chain("c", store).add_node("a", only_in_a_child)
+        def dies(state):
+            return {"x": 1}  # only in a child that is killed
+        def lives(state):
+            return {"y": 1}  # only in children that carry a run on to its end
+        def build(store, fn):
+            return Chain("c", store).add_node("a", fn)
         """,
         test_flow="""
         import flow
-        def test_flow(crash):
-            crash(flow.build, at="after node a", fault="kill")
+        def test_flow(crash, crash_sweep):
+            crash(lambda store: flow.build(store, flow.dies), at="after node a", fault="kill")
+            crash_sweep(lambda store: flow.build(store, flow.lives), faults="kill", at="before node a")
         """,
     )
-    pytester.run(sys.executable, "-m", "coverage", "run", "-m", "pytest", "-p", "no:cov").assert_outcomes(passed=1)
-    pytester.run(sys.executable, "-m", "coverage", "combine", "-q")
-    report = pytester.run(sys.executable, "-m", "coverage", "report", "-m")
-    report.stdout.fnmatch_lines(["flow.py * 0 * 100%*"])
+    if measured == "pytest-cov":
+        found = pytester.run(sys.executable, "-m", "pytest", "--cov", "--cov-report=term-missing")
+    else:
+        pytester.run(sys.executable, "-m", "coverage", "run", "-m", "pytest", "-p", "no:cov").assert_outcomes(passed=1)
+        pytester.run(sys.executable, "-m", "coverage", "combine", "-q")
+        found = pytester.run(sys.executable, "-m", "coverage", "report", "-m")
+    found.stdout.re_match_lines([r"flow\.py .* 100%"])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from pytest_fastdur.postgres import Server, alive, start_for
+from pytest_fastdur.container import contain_for, found
+from pytest_fastdur.postgres import NoPostgres, Server, alive, start_for
+from pytest_fastdur.wire import Wire
 
 BOTH = """
     def test_both(checkpointer):
@@ -92,16 +96,108 @@ def test_without_a_server_tests_are_skipped_with_a_reason_and_fail_where_one_is_
         import pytest_fastdur.postgres
         pytest_fastdur.postgres._sources = lambda wheel: ()
     """)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nobody/listens.sock")
     bare.makepyfile(BOTH)
     result = bare.runpytest_subprocess("-rs")
     result.assert_outcomes(passed=1, skipped=2)
     result.stdout.fnmatch_lines(
-        ["*no Postgres: No Postgres server runs here from PATH, the usual places and the wheel*"]
+        [
+            "*no Postgres: No Postgres server runs here from PATH, the usual places and the wheel*",
+            "*Docker gives no container of postgres:18: docker.errors.DockerException: *",
+        ]
     )
     bare.runpytest_subprocess("--fastdur-postgres=require").assert_outcomes(passed=1, errors=2)
     monkeypatch.setenv("CI", "1")
     bare.runpytest_subprocess().assert_outcomes(passed=1, errors=2)
     bare.runpytest_subprocess("--fastdur-postgres=off", "-rs").assert_outcomes(passed=1, skipped=2)
+
+
+DOCKER = """
+    import sys
+
+    if "pytest_fastdur.container" in sys.orig_argv:
+        import os
+        from pathlib import Path
+
+        from testcontainers.community.postgres import PostgresContainer
+        from testcontainers.core import container
+
+        told = Path(os.environ["TOLD"])
+
+        def start(self):
+            self._configure()
+            self._container = self
+            told.write_text(f"{self.image}; {self._command}; {self.env}; {list(self.ports)}")
+            return self
+
+        container.DockerClient = lambda: None
+        PostgresContainer.start = start
+        PostgresContainer.stop = lambda self: told.unlink()
+        PostgresContainer.get_container_host_ip = lambda self: "127.0.0.1"
+        PostgresContainer.get_exposed_port = lambda self, port: {5432: int(os.environ["PORT"])}[port]
+"""
+"""What stands in for Docker, under the library's own class: no daemon can run where this is tested."""
+
+
+@pytest.fixture
+def docker(tmp_path, monkeypatch, fastdur_postgres):
+    """Where what was asked of Docker is told, as long as the container is there: a proxy before the real server."""
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(DOCKER))
+    with Wire(fastdur_postgres.dsn) as wire:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.setenv("PGSSLMODE", "disable")  # the proxy speaks the protocol without
+        monkeypatch.setenv("PGGSSENCMODE", "disable")
+        monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+        monkeypatch.setenv("PORT", conninfo_to_dict(wire.dsn)["port"])
+        yield tmp_path / "told"
+
+
+ASKED = (
+    "postgres:18; postgres -c max_connections=200; {'POSTGRES_USER': 'postgres', 'POSTGRES_PASSWORD': 'postgres', "
+    "'POSTGRES_DB': 'postgres'}; ['5432']"
+)
+
+
+def test_where_no_program_runs_a_container_serves_the_session_and_is_gone_at_the_end(bare, docker):
+    bare.makeconftest("""
+        import os
+        from pathlib import Path
+
+        import pytest
+        import pytest_fastdur.postgres
+
+        pytest_fastdur.postgres._sources = lambda wheel: ()
+
+        @pytest.fixture(autouse=True)
+        def note(fastdur_postgres):
+            with open("asked", "a") as file:
+                file.write(Path(os.environ["TOLD"]).read_text() + "\\n")
+    """)
+    bare.makepyfile(BOTH)
+    bare.runpytest_subprocess().assert_outcomes(passed=3)
+    assert (bare.path / "asked").read_text().splitlines() == [ASKED] * 3
+    assert not docker.exists()
+
+
+def test_a_container_does_not_outlive_the_process_that_wanted_it_however_that_ended(docker, tmp_path):
+    note = tmp_path / "note"
+    note.touch()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
+        server = contain_for(owner.pid, str(note))
+        assert found(server.folder) == server
+        assert server.up
+        assert docker.read_text() == ASKED
+        owner.kill()
+    while note.exists():
+        os.sched_yield()
+    assert not server.folder.exists()
+    assert not docker.exists()
+
+
+def test_without_the_package_no_container_is_tried(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(NoPostgres, match="testcontainers is not installed"):
+        contain_for(os.getpid())
 
 
 @pytest.mark.parametrize("wrong", ["--fastdur-backends=mysql", "--fastdur-postgres=perhaps"])

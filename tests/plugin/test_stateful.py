@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 import pytest
@@ -53,20 +54,30 @@ def test_the_real_engine_holds(base):
     run_state_machine_as_test(machine(base), settings=QUICK)
 
 
-def test_the_real_engine_holds_on_postgres(fastdur_postgres):
-    made = machine(DurabilityMachine, Schemas(fastdur_postgres))
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_the_real_engine_holds_on_postgres(fastdur_postgres, awaited):
+    made = machine(DurabilityMachine, Schemas(fastdur_postgres), awaited=awaited)
     run_state_machine_as_test(made, settings=settings(QUICK, max_examples=15))
 
 
 def test_the_real_engine_holds_on_an_event_loop():
-    run_state_machine_as_test(
-        machine(IdempotentEffectsMachine, awaited=True), settings=settings(QUICK, max_examples=20)
-    )
+    run_state_machine_as_test(machine(DurabilityMachine, awaited=True), settings=settings(QUICK, max_examples=20))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("base", MACHINES)
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_every_machine_holds_on_every_store_sync_and_async(request, base, where, awaited):
+    backend = Schemas(request.getfixturevalue("fastdur_postgres")) if where == "postgres" else None
+    many = settings(QUICK, max_examples=400 if "FASTDUR_DEEP" in os.environ else 60, stateful_step_count=8)
+    run_state_machine_as_test(machine(base, backend, awaited=awaited), settings=many)
 
 
 def found(animal, base, **options):
     with loose(ANIMALS[animal]), pytest.raises(AssertionError) as caught:
-        run_state_machine_as_test(machine(base), settings=settings(QUICK, **options))
+        run_state_machine_as_test(machine(base), settings=settings(QUICK, **{"derandomize": True, **options}))
     return caught.value
 
 
@@ -81,7 +92,9 @@ def test_the_stranded_run_is_found_and_shrinks_to_two_lines():
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
 def test_the_stranded_run_is_found_every_time(seed):
-    found("forgets_the_decision", IdempotentEffectsMachine, max_examples=100, phases=[Phase.generate])
+    found(
+        "forgets_the_decision", IdempotentEffectsMachine, max_examples=100, phases=[Phase.generate], derandomize=False
+    )
 
 
 @pytest.mark.parametrize(

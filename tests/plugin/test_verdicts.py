@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from fastdur import Chain, _drivers
-from fastdur._effects import Append, Invoke, Take
+from fastdur._effects import Append
 from fastdur.errors import SimulatedCrash
 from pytest_fastdur.sweep import Story, explore
 from pytest_fastdur.verdicts import Verdict
 from tests.plugin import stories
+from tests.plugin.broken import drafts
 
 HAPPENED = set()
 COUNT = [0]
@@ -40,27 +41,6 @@ def test_the_right_story_passes_with_a_second_crash_in_each_recovery(ledger):
     report = explore(stories.refund(ledger), depth=2, at="* pay")
     assert report.ok, report.render()
     assert report.pairs > 50
-
-
-@pytest.mark.parametrize(
-    ("store", "code"),
-    [
-        (stories.Gapped, "FD01"),
-        (stories.WriteBehind, "FD02"),
-        (stories.Rewriting, "FD03"),
-        (stories.Immortal, "FD06"),
-        (stories.Amnesiac, "FD07"),
-        (stories.Haunted, "FD11"),
-        (stories.Endless, "FD14"),
-    ],
-)
-def test_a_broken_store_is_told_apart(ledger, store, code):
-    story = stories.refund(ledger, store=store)
-    report = explore(story)
-    assert codes(report) == {code}, report.render()
-    again = explore(story, replay=finding(report, code).token)
-    assert codes(again) == {code}
-    assert again.points == 1
 
 
 def test_a_decision_that_is_kept_in_memory_is_a_lost_commit_and_names_the_claim(ledger):
@@ -144,42 +124,9 @@ def test_a_node_that_keeps_a_global_diverges(ledger, faults):
     if faults == "crash":
         report = explore(stories.refund(ledger, nodes={"count": count}, fresh=fresh), faults, at="* count")
     else:
-        report = explore(two_drafts(ledger), faults, at="*append first")
+        report = explore(drafts(ledger, None).story, faults, at="*append first")
     assert codes(report) == {"FD09"}, report.render()
     assert "state['" in report.findings[0].what
-
-
-def two_drafts(ledger):
-    """Counts in a closure what belongs into the state: a process that died has forgotten it."""
-
-    def build(store):
-        drafts = []
-
-        def draft(state):
-            drafts.append(1)
-            return {"drafts": len(drafts)}
-
-        return stories.chain(store, ("first", draft), ("second", draft))
-
-    return stories.Story("drafts", build, ledger=ledger)
-
-
-def test_a_step_that_runs_again_though_acknowledged_is_found(ledger, monkeypatch):
-    last = []
-    perform = _drivers.Lifetime.perform
-
-    def warmed_up(life, effect):
-        if isinstance(effect, Invoke):
-            last[:] = [effect]
-        answer = perform(life, effect)
-        if isinstance(effect, Take) and last:
-            perform(life, last[0])
-        return answer
-
-    monkeypatch.setattr(_drivers.Lifetime, "perform", warmed_up)
-    report = explore(stories.refund(ledger, fresh=last.clear), at="after append check")
-    assert codes(report) == {"FD10"}
-    assert report.findings[0].what == "check#1 was acknowledged and ran again"
 
 
 def test_a_boundary_that_is_not_reached_is_named(ledger):
@@ -298,7 +245,7 @@ def test_every_verdict_has_a_code_a_cause_and_a_cure():
 
 
 def test_points_with_one_cause_are_one_finding(ledger):
-    report = explore(two_drafts(ledger), "crash,raise,kill")
+    report = explore(drafts(ledger, None).story, "crash,raise,kill")
     what = [found.what for found in report.findings]
     assert len(what) == len(set(what))
     assert sum(len(found.points) for found in report.findings) > len(report.findings)

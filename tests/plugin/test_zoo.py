@@ -9,6 +9,8 @@ from pytest_fastdur.zoo._animal import Animal
 
 FAST = [
     "claims_by_read_then_delete",
+    "ends_before_its_last_row",
+    "finds_the_newest_by_clock",
     "forgets_the_decision",
     "pauses_in_two_transactions",
     "prunes_runs_that_wait",
@@ -62,7 +64,17 @@ def owners():
     from fastdur.checkpointers import sqlite
     from fastdur.checkpointers._store import Store
 
-    return [Store, _owner, _engine, _drivers.Lifetime, _memory.Memory, _branching, _ending, sqlite]
+    return [
+        Store,
+        _owner,
+        _engine,
+        _drivers.Lifetime,
+        _memory.Memory,
+        _branching,
+        _ending,
+        sqlite,
+        sqlite.SQLiteCheckpointer,
+    ]
 
 
 SUITE = """

@@ -121,5 +121,32 @@ def test_every_broken_store_falls_out_of_step(defect):
     assert is_caught(defect, 1000)
 
 
+class StandsStill(ShelfStore):
+    """Its clock is a server's, and nobody may move it."""
+
+    lease = LEASE
+
+    @property
+    def clock_offset(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("clocks", [False, True])
+def test_a_store_whose_clock_cannot_be_moved_keeps_step_where_that_is_said(clocks):
+    class Lockstep(StoresInLockstep):
+        stores: ClassVar = {"still": lambda: StandsStill(Shelf())}
+
+    Lockstep.clocks = clocks
+    story = Lockstep()
+    story.begin_with_one(value=1)
+    if clocks:
+        with pytest.raises(AttributeError, match="clock_offset"):
+            story.tick(seconds=100_000)
+    else:
+        story.tick(seconds=100_000)
+        story.all_heads_and_questions_are_the_same()
+    story.teardown()
+
+
 def test_a_right_store_of_a_third_party_keeps_step():
     assert not is_caught(Defect(ShelfStore, ()), 30)

@@ -10,8 +10,21 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_fastdur.backends import Memory, Schemas
 from pytest_fastdur.ledger import EffectLedger
-from pytest_fastdur.programs import KINDS, Node, Program, Talk, agents, chains, outcome
+from pytest_fastdur.programs import (
+    KINDS,
+    Node,
+    Program,
+    Relay,
+    Talk,
+    Team,
+    agents,
+    chains,
+    outcome,
+    supervisors,
+    swarms,
+)
 from pytest_fastdur.sweep import explore
+from pytest_fastdur.zoo import ANIMALS, loose
 
 SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
@@ -50,10 +63,16 @@ def test_a_drawn_program_is_the_same_on_every_store_sync_and_async(fastdur_postg
     is_the_same_everywhere(program, fastdur_postgres)
 
 
+@settings(FEW, max_examples=4)
+@given(program=supervisors(most=1, workers=1) | swarms(most=1, members=2))
+def test_a_drawn_team_survives_any_number_of_crashes(program):
+    survives(program)
+
+
 @pytest.mark.sweep
 @pytest.mark.timeout(3600)
 @MANY
-@given(program=chains() | agents())
+@given(program=chains() | agents() | supervisors() | swarms())
 def test_many_drawn_programs_survive_any_number_of_crashes(program):
     survives(program)
 
@@ -61,7 +80,7 @@ def test_many_drawn_programs_survive_any_number_of_crashes(program):
 @pytest.mark.sweep
 @pytest.mark.timeout(3600)
 @MANY
-@given(program=chains() | agents())
+@given(program=chains() | agents() | supervisors() | swarms())
 def test_many_drawn_programs_are_the_same_everywhere(fastdur_postgres, program):
     is_the_same_everywhere(program, fastdur_postgres)
 
@@ -70,7 +89,23 @@ def test_many_drawn_programs_are_the_same_everywhere(fastdur_postgres, program):
 def test_a_program_of_every_kind_of_node_survives():
     survives(Program(tuple(Node(kind, 1) for kind in KINDS), rounds=1, skips=True))
     survives(Talk((("charge", "gate"), ("look", "charge"))))
+    survives(Team(((0, 1), ("gate", 0)), ((("charge",), ("gate",)), (("look", "charge"),))))
+    survives(Relay(((("charge",),), (("gate", "charge"),), (("look",),))))
 
 
 def test_a_program_with_a_cycle_and_a_way_around_survives():
     survives(Program((Node("effect visit", 1), Node("value", 2), Node("value", 3)), rounds=1, skips=True))
+
+
+def test_teams_of_a_task_an_approval_and_a_handoff_survive():
+    survives(Team(((0, "charge"),), ((("gate", "charge"),),)))
+    survives(Relay(((("charge",),), (("gate",),))))
+
+
+def test_a_provider_that_is_asked_settles_a_drawn_effect():
+    """Wrong: what was begun is taken for done, and nobody asks."""
+    program = Program((Node("effect told", 7),))
+    survives(program)
+    with loose(ANIMALS["takes_begun_for_done"]), EffectLedger() as ledger:
+        report = explore(program.story(ledger), backend=Memory())
+    assert report.findings[0].code == "FD08"

@@ -151,6 +151,15 @@ RIGHT = {
         [("charges", "ada", 60)],
         {"receipt": "A-1002: settled"},
     ),
+    "guarded_desk": (
+        ["turn:0", "turn:0/tool:look_up_order", "turn:1", "turn:2", "turn:2/tool:pay_refund", "turn:3", "turn:4"],
+        [
+            ("refunds", "ada", 120),
+            ("charges", "Order A-1001 arrived broken. Pay me back to <card>.", 1),
+            ("charges", "120 were paid back to <card>.", 1),
+        ],
+        "120 were paid back to <card>.",
+    ),
 }
 STORIES = pytest.mark.parametrize("name", RIGHT)
 
@@ -282,6 +291,8 @@ def play_with_a_kill(builder, file, payments, effect):
         ("support_swarm", "sale"),
         ("report", "figures"),
         ("agent_in_chain", "charge"),
+        ("guarded_desk", "pay"),
+        ("guarded_desk", "memory"),
     ],
 )
 def test_a_kill_right_after_the_payment_changes_nothing(file, payments, name, effect):

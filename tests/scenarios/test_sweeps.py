@@ -7,6 +7,7 @@ import pytest
 from pytest_fastdur.sweep import explore
 from scenarios import (
     agent_in_chain,
+    guarded_desk,
     invoice_loop,
     nested,
     refund,
@@ -18,7 +19,7 @@ from scenarios import (
 from scenarios.payments import PaymentServer
 from scenarios.stories import SCENARIOS, boundaries, boundaries_file, story
 
-AGENTS = ("refund_agent", "research_team", "support_swarm", "report", "agent_in_chain")
+AGENTS = ("refund_agent", "research_team", "support_swarm", "report", "agent_in_chain", "guarded_desk")
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,7 @@ def test_a_broken_twin_is_found_and_the_promise_it_breaks_is_named(scenario, twi
         (research_team, research_team.broken_shelf, "FD09", "*tool *read_source*"),
         (support_swarm, support_swarm.broken_no_key, "FD07", "*effect refund*"),
         (report, report.broken_counter, "FD09", "*turn:1"),
+        (guarded_desk, guarded_desk.broken_no_key, "FD07", "*effect memory*"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -41,7 +41,9 @@ def test_a_team_on_an_event_loop_holds_on_postgres(name, server, backend):
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("fault", ["crash", "raise", "kill"])
-@pytest.mark.parametrize("name", ["refund_agent", "research_team", "support_swarm", "report", "agent_in_chain"])
+@pytest.mark.parametrize(
+    "name", ["refund_agent", "research_team", "support_swarm", "report", "agent_in_chain", "guarded_desk"]
+)
 def test_agents_on_an_event_loop_hold_on_postgres_whatever_strikes_them(name, fault, server, backend):
     report = explore(story(SCENARIOS[name], server, on_a_loop=True), (fault,), backend=backend)
     assert report.ok, report.render()

@@ -20,6 +20,7 @@ from fastdur import (
     GraphChanged,
     GraphError,
     InterruptSwallowed,
+    LLMError,
     LLMResponse,
     Message,
     NodeIsAsync,
@@ -246,19 +247,19 @@ def test_an_error_of_fastdur_is_no_text_for_the_model(store, go):
 def test_a_tool_that_runs_out_of_time_is_told_to_the_model(store, go):
     import threading
 
-    opened = threading.Event()
+    over = threading.Event()
 
     @tool(timeout=0.01)
     def slow():
-        opened.wait(10)
+        over.wait(10)
 
-    def answer(messages):
-        opened.set()
-        return "late"
+    def let_go(boundary):
+        if (boundary.when, boundary.name) == ("after", "tool turn:0/tool:slow"):
+            over.set()
 
     model = FunctionModel(lambda messages: ToolCall("1", "slow") if len(messages) == 1 else "late")
-    threading.Timer(0.05, opened.set).start()
-    result = go(Agent("a", model, [slow], checkpointer=store).run, "hi", RUN)
+    with observe(let_go, store):
+        result = go(Agent("a", model, [slow], checkpointer=store).run, "hi", RUN)
     assert "timeout" in result.tool_calls[0]["output"]
 
 
@@ -770,3 +771,71 @@ def test_a_value_that_the_store_cannot_take_fails_the_tool_that_made_it(store, l
 def test_an_answer_is_an_answer_whatever_it_looks_like(store):
     response = LLMResponse("{{state.x}}")
     assert Agent("a", TestModel(response), checkpointer=store).run("{'$': [1]}", RUN).output == "{{state.x}}"
+
+
+# -- what comes from outside ---------------------------------------------------------------------------------------------
+
+
+NONSENSE = [
+    ({"usage": "x"}, "usage is 'x'; give"),
+    ({"usage": [1]}, "usage is"),
+    ({"usage": [1, -1]}, "usage is"),
+    ({"usage": [1, True]}, "usage is"),
+    ({"usage": None}, "usage is None"),
+    ({"messages": "hi"}, "messages is 'hi'; give a list"),
+    ({"messages": ["hi"]}, "messages\\[0\\] is 'hi'"),
+    ({"messages": [{"role": "user", "content": "a"}, {"role": "robot"}]}, "messages\\[1\\] is"),
+    ({"messages": [{"role": "user", "content": 5}]}, "messages\\[0\\] is"),
+    ({"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]}, "messages\\[0\\] is"),
+    ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "messages\\[0\\] is"),
+    ({"history": [{"content": "hi"}]}, "history\\[0\\] is"),
+    ({"history": None}, "history is None"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), NONSENSE)
+def test_changes_that_an_agent_could_not_go_on_with_are_refused_and_nothing_is_lost(store, ledger, changes, said):
+    model = TestModel([ToolCall("1", "charge", {"amount": 5}), "done"])
+    agent = Agent("a", model, ledger.tools(needs_approval=True), checkpointer=store)
+    agent.run("hi", RUN)
+    before = store.get_execution(RUN), store.list(RUN), store.list_pending_interrupts(RUN)
+    with pytest.raises(TypeError, match=f"modified_state of agent 'a': {said}.*Nothing was changed"):
+        agent.resume(RUN, YES, modified_state=changes)
+    with pytest.raises(TypeError, match=f"input of agent 'a': {said}"):
+        agent.fork(RUN, input=changes, new_execution_id="f")
+    assert (store.get_execution(RUN), store.list(RUN), store.list_pending_interrupts(RUN)) == before
+    assert store.get_execution("f") is None
+    assert agent.resume(RUN, YES).output == "done"
+
+
+def test_changes_that_an_agent_can_go_on_with_are_taken(store, ledger):
+    model = TestModel([ToolCall("1", "charge", {"amount": 5}), "done"])
+    agent = Agent("a", model, ledger.tools(needs_approval=True), checkpointer=store)
+    agent.run("hi", RUN)
+    changes = {"usage": [7, 0], "messages": [], "history": [{"role": "user", "content": "before"}]}
+    assert agent.resume(RUN, YES, modified_state=changes).tokens == 7
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_an_error_of_a_provider_in_a_plain_tool_is_told_to_the_model_like_any_other(store, go, retries):
+    tries = []
+
+    @tool(retries=retries)
+    def ask_another():
+        tries.append(1)
+        raise LLMError("no connection", retryable=True)
+
+    result = go(
+        Agent("a", TestModel([ToolCall("1", "ask_another"), "done"]), [ask_another], checkpointer=store).run, "hi", RUN
+    )
+    assert (result.status, len(tries)) == ("completed", retries + 1)
+    assert result.tool_calls[0]["output"] == "Error: LLMError: no connection"
+
+
+def test_an_error_of_an_agents_own_provider_fails_the_run(store, go):
+    def down(_):
+        raise LLMError("no connection")
+
+    with pytest.raises(LLMError):
+        go(Agent("a", FunctionModel(down), checkpointer=store).run, "hi", RUN)
+    assert store.get_execution(RUN).status == "failed"

@@ -4,7 +4,8 @@ import pytest
 
 from fastdur import Chain, GraphChanged
 from fastdur._changed import check_graph
-from tests.unit.by_hand import chain, frame, question
+from tests.unit.by_hand import YES, chain, frame, question
+from tests.unit.teams import FORMS, Ledger, payer
 
 
 def yes(state):
@@ -177,3 +178,35 @@ def test_a_frame_inside_a_node_that_is_no_longer_due_next_is_refused():
         assert "node 'team', inside which the run stands, is no longer due next" in refusal(
             before, after, tree, accept=accept
         )
+
+
+@pytest.mark.parametrize("form", ["alone", "worker", "swarm"])
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_run_of_one_kind_is_not_taken_on_by_another(store, go, form, accept):
+    """Wrong: the chain begins at its first node with an agent's state, or what the machine reads of it is missing."""
+    build = FORMS[form][0]
+    runner = build(Ledger(), store)
+    runner.name = "same"
+    go(runner.execute, {"input": "pay 5"}, "r")
+    before = store.list("r"), store.get_execution("r")
+    others = [each(Ledger(), store) for name, (each, _, _) in FORMS.items() if name in ("alone", "worker", "swarm")]
+    others.append(Chain("same", store).add_node("a", yes))
+    agents = {"agent", "supervisor"}
+    for other in others:
+        if other.kind == runner.kind or {other.kind, runner.kind} == agents:
+            continue
+        other.name = "same"
+        for call in (other.resume, other.fork):
+            said = f"it was a{'n' * (runner.kind == 'agent')} {runner.kind} and is a" if accept else "does not fit"
+            with pytest.raises(GraphChanged, match=said):
+                go(call, "r", accept_graph=accept, **({"resume_value": YES} if call == other.resume else {}))
+    assert (store.list("r"), store.get_execution("r")) == before
+    assert len(store.list_executions()) == 1
+
+
+def test_an_agent_inside_a_chain_is_not_taken_on_by_a_chain(store):
+    team = Chain("outer", store).add_node("team", payer(Ledger()))
+    team.execute({"input": "pay 5"}, "r")
+    again = Chain("outer", store).add_node("team", Chain("payer").add_node("a", yes))
+    with pytest.raises(GraphChanged, match="node 'team', inside which the run stands, was an agent and is a chain"):
+        again.fork("r", accept_graph=True)

@@ -1,8 +1,10 @@
 """A run that a node starts, driven by hand: begun, or gone on with, as far as it got."""
 
+from contextlib import closing
+
 import pytest
 
-from fastdur import RunExists, interrupt
+from fastdur import Chain, OtherStore, RunExists, SQLiteCheckpointer, StaleRun, interrupt
 from fastdur._engine import start_child
 from fastdur.scope import Parent
 from tests.unit.by_hand import RUN, chain, done, frame, play, question, reading, row
@@ -82,3 +84,55 @@ def test_another_start_of_the_same_node_is_not_answered_by_this_one(other, says,
     theirs = {**OURS, **other}
     with pytest.raises(RunExists, match=says):
         play(child(), TAKEN, ("look", reading(frame(due=["b"]), status, **theirs)))
+
+
+# -- a store that is not that of the parent ------------------------------------------------------------------------------
+
+
+def inner(store, value):
+    return Chain("inner", store).add_node("a", lambda state: {"n": value})
+
+
+def outer(store, child):
+    return Chain("outer", store).add_node("call", lambda state: {"is": child.execute({}).output})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def other(request):
+    """Another store than the one that is under test."""
+    if request.param == "postgres":
+        yield request.getfixturevalue("postgres_checkpointer")
+        return
+    made = SQLiteCheckpointer(":memory:")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("known_there", [False, True])
+def test_a_child_in_another_store_is_refused_and_the_run_can_go_on(store, other, go, known_there):
+    """Wrong: the result of a run of the other store that happens to have the same name."""
+    if known_there:
+        outer(other, inner(other, 1)).execute({}, "p")
+    before = len(other.list_executions())
+    with pytest.raises(OtherStore, match="Give both the same store"):
+        go(outer(store, inner(other, 2)).execute, {}, "p")
+    assert (store.get_execution("p").status, len(other.list_executions())) == ("failed", before)
+    assert go(outer(store, inner(store, 3)).resume, "p").output == {"is": {"n": 3}}
+
+
+def test_a_child_through_another_store_object_of_the_same_database_is_a_child(tmp_path, go):
+    with closing(SQLiteCheckpointer(tmp_path / "s.db")) as one, closing(SQLiteCheckpointer(tmp_path / "s.db")) as two:
+        assert go(outer(one, inner(two, 1)).execute, {}, "p").output == {"is": {"n": 1}}
+        assert one.get_execution("p/call#1/inner").parent_id == "p"
+
+
+def test_a_parent_that_was_taken_over_starts_nothing_in_whatever_store(store, other, go):
+    child = inner(other, 1)
+
+    def call(state):
+        store.claim_execution(store.get_execution("p"), "second", "you")
+        return {"is": child.execute({}).output}
+
+    with pytest.raises(StaleRun, match="taken over"):
+        go(Chain("outer", store).add_node("call", call).execute, {}, "p")
+    assert other.list_executions() == []

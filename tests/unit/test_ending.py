@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 
@@ -12,8 +13,11 @@ from fastdur import (
     Chain,
     ChainResumeError,
     Pruned,
+    Resume,
+    RunCancelled,
     RunInProgress,
     RunNotFound,
+    SimulatedCrash,
     StaleRun,
     acancel,
     adelete_execution,
@@ -28,7 +32,14 @@ from fastdur._ending import cancel as cancelling
 from fastdur._ending import delete as deleting
 from fastdur._ending import prune as pruning
 from tests.unit.by_hand import frame, play, reading
-from tests.unit.running import flow
+from tests.unit.running import WAIT, flow
+from tests.unit.teams import FORMS, Ledger
+
+
+@pytest.fixture
+def ledger():
+    return Ledger()
+
 
 NOW, DAY = timedelta(0), timedelta(days=1)
 BELOW = {"parent_id": "r", "parent_address": "call#1"}
@@ -219,3 +230,91 @@ def test_a_child_that_was_cancelled_with_its_parent_is_reopened_with_it(store):
         parent.execute({}, "r")
     cancel("r", store)
     assert parent.resume("r", reopen=True).final_state == {"child": "paused"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_that_is_cancelled_before_its_first_row_begins_when_it_is_reopened(store, go, ledger, form):
+    """Wrong: what only its machine knows of the beginning is missing for ever, and no call leads on."""
+    runner = FORMS[form][0](ledger, store)
+
+    def die(boundary):
+        if (boundary.when, boundary.name) == ("after", "start"):
+            raise SimulatedCrash
+
+    with observe(die), pytest.raises(SimulatedCrash):
+        go(runner.execute, {"input": "pay 5"}, "r")
+    go(runner.cancel, "r")
+    assert (go(runner.result, "r").status, go(runner.result, "r").pending_interrupts) == ("cancelled", ())
+    assert go(runner.resume, "r", reopen=True, modified_state={"input": "pay 6"}).status == "paused"
+    assert store.get_last("r").frames.state["data"]["input"] == "pay 6"
+    go(runner.cancel, "r")
+    assert go(runner.resume, "r", reopen=True).status == "paused"
+    assert go(runner.resume, "r", Resume(approved=True)).status == "completed"
+    assert ledger == [("charge", 5)]
+
+
+# -- an owner that is quicker than whoever reads its run ---------------------------------------------------------------
+
+
+def test_after_some_tries_in_vain_an_owner_is_fenced_first():
+    owned = [at("r", token="t", owner="o", alive=True, seq=seq) for seq in range(1, 5)]
+    free = at("r", seq=5)
+    for withdrawn in (True, False):
+        again = () if withdrawn else (("look", free), ("cancel", True))
+        turns = [turn for each in owned[:3] for turn in (("look", each), ("cancel", False))]
+        _, effects = play(
+            cancelling("r"), *turns,
+            ("look", owned[3]), ("fence", None), ("look", free), ("cancel", withdrawn), *again, ("children", []),
+        )  # fmt: skip
+        assert next(each.seen for each in effects if each.name == "fence") == owned[3].head
+
+
+@pytest.mark.parametrize("way", ["cancel", "resume"])
+def test_a_run_is_taken_from_an_owner_that_writes_whenever_somebody_else_is_about_to(store, go, way):
+    """Wrong: each try is in vain, until the run has ended by itself."""
+    owners, rounds, most = [], threading.Semaphore(0), 40
+    stored = threading.Semaphore(0)
+
+    def turn(state):
+        if threading.current_thread() in owners:
+            rounds.acquire(timeout=WAIT)
+        return {"n": state["n"] + 1}
+
+    chain = Chain("ring", store).add_node("turn", turn)
+    chain.connect("turn", "turn", when=lambda state: state["n"] < most, max_iterations=most)
+    came = []
+
+    def owner():
+        try:
+            chain.execute({"n": 0}, "r")
+        except (StaleRun, RunCancelled) as error:
+            came.append(error)
+        finally:
+            stored.release()
+
+    tried = []
+
+    def watch(boundary):
+        mine = threading.current_thread() in owners
+        if mine and boundary.when == "after" and boundary.name.startswith("append"):
+            stored.release()
+        if not mine and not came and boundary.when == "before" and boundary.name.startswith(("cancel", "claim")):
+            tried.append(boundary.name)
+            rounds.release()
+            stored.acquire(timeout=WAIT)
+
+    owners.append(threading.Thread(target=owner))
+    with observe(watch):
+        owners[0].start()
+        rounds.release()
+        stored.acquire(timeout=WAIT)
+        if way == "cancel":
+            go(chain.cancel, "r")
+        else:
+            assert go(chain.resume, "r", takeover=True).final_state == {"n": most}
+        rounds.release(most)
+        owners[0].join(WAIT)
+    assert len(came) == 1
+    assert len(tried) == 4
+    assert store.get_execution("r").status == ("cancelled" if way == "cancel" else "completed")
+    assert chain.resume("r", reopen=True).final_state == {"n": most} if way == "cancel" else True

@@ -14,8 +14,8 @@ from fastdur import (
     UnknownInterrupt,
 )
 from fastdur._ending import cancel
-from fastdur._engine import decide_only, due_step, newest_frame, read, resume, start, walk
-from fastdur._reentry import Request
+from fastdur._engine import decide_only, due_step, read, resume, start, walk
+from fastdur._reentry import Request, newest_frame
 from fastdur._steps import Asked, Done, Failed, Return
 from tests.unit.by_hand import NO, RUN, YES, chain, done, frame, kept, play, question, reading, row
 

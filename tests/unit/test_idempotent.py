@@ -90,6 +90,14 @@ def test_a_name_that_is_none_is_refused(name):
         idempotent(name=name)(len)
 
 
+def test_a_key_function_that_would_have_to_be_awaited_is_refused_when_it_is_declared():
+    async def key(amount):
+        return amount
+
+    with pytest.raises(TypeError, match="plain function"):
+        idempotent(key_fn=key)(len)
+
+
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ValueError, match="'raise'"):
         idempotent(on_unknown="later")(len)

@@ -163,3 +163,35 @@ def test_a_run_that_is_cancelled_while_a_node_waits_for_a_flight_keeps_what_the_
     asyncio.run(cut())
     assert asyncio.run(made.aresume("r")).output == {"paid": [5, 5]}
     assert (calls, attempts(store)) == ([1], [("pay", "done")])
+
+
+def test_a_body_that_calls_its_own_effect_as_the_node_has_carried_it_is_refused(store, go):
+    """It comes from the node then, as far as the scope can tell, and would wait for the call below it for ever."""
+    effects = []
+
+    @idempotent(name="pay")
+    def pay():
+        return effects[0]()
+
+    def a(state):
+        effects.append(carry(pay))
+        pay()
+
+    with pytest.raises(EffectDeadlock, match=r"pay\(\) is in flight"):
+        go(flow(store, a).execute, execution_id="r")
+
+
+@pytest.mark.parametrize("inner", [lambda effect: effect(), lambda effect: asyncio.wait_for(effect(), WAIT)])
+def test_so_is_an_async_one(store, inner):
+    effects = []
+
+    @idempotent(name="pay")
+    async def pay():
+        return await effects[0]()
+
+    async def a(state):
+        effects.append(carry(pay))
+        await inner(pay)
+
+    with pytest.raises(EffectDeadlock, match=r"pay\(\) is in flight"):
+        asyncio.run(flow(store, a).aexecute(execution_id="r"))

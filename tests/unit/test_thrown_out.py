@@ -1,15 +1,36 @@
 """What a signal, or a store that takes less than it is given, leaves behind: nothing that stays in the way."""
 
+import asyncio
 import sqlite3
+from contextlib import suppress
+from itertools import count
+from sys import modules
 from threading import get_ident
 
 import pytest
 
-from fastdur import IdempotencyError, NotStorable, Resume, SQLiteCheckpointer, idempotent, interrupt
+from fastdur import (
+    IdempotencyError,
+    NotStorable,
+    Resume,
+    SQLiteCheckpointer,
+    _effect_call,
+    _invoke,
+    carry,
+    idempotent,
+    interrupt,
+    transaction,
+)
+from fastdur import scope as scope_module
 from fastdur._drivers import Lifetime
+from fastdur.checkpointers import _effect_records
+from fastdur.checkpointers._cursor import inside
 from fastdur.errors import CheckpointExists
+from fastdur.scope import current
 from tests.checkpointers.stores import row, start
 from tests.unit.running import flow
+
+idempotent_module = modules["fastdur.idempotent"]
 
 
 def test_a_thread_that_was_thrown_out_of_an_effect_is_not_inside_it_when_its_call_ends(store):
@@ -106,3 +127,100 @@ def test_a_transaction_that_cannot_be_rolled_back_goes_with_its_connection(tmp_p
         store.put(claim, row(claim, {"other": "content"}, nonce=first.checkpoint_id.rpartition("-")[2]), "running")
     assert [each.seq for each in store.list("r")] == [1]
     store.close()
+
+
+class Signal(BaseException):
+    """What a handler of signals raises, wherever the code happens to be."""
+
+
+class Cut:
+    """The context variables, with a signal right after one change of them."""
+
+    def __init__(self, patch, number):
+        self.left = number
+        for module in (_invoke, _effect_call, idempotent_module, scope_module):
+            patch.setattr(module, "current", Watched(current, self))
+        for module in (_effect_records, scope_module):
+            patch.setattr(module, "inside", Watched(inside, self))
+
+
+class Watched:
+    def __init__(self, real, cut):
+        self.real, self.cut, self.get, self.reset = real, cut, real.get, real.reset
+
+    def set(self, value):
+        token = self.real.set(value)
+        self.cut.left -= 1
+        if self.cut.left == 0:
+            raise Signal
+        return token
+
+
+def where():
+    return current.get(), inside.get()
+
+
+@idempotent(name="paid", transactional=True)
+def paid():
+    transaction().execute("SELECT 1")
+
+
+@idempotent(name="sent", key_fn=lambda: "k")
+def sent():
+    return 1
+
+
+@idempotent(name="asent")
+async def asent():
+    return 1
+
+
+async def aplain():
+    return 1
+
+
+def node(state):
+    """Everything that sets a context variable, and whatever a signal does to it is caught here."""
+    for call in (sent, paid, sent.plain, carry(str)):
+        here = where()
+        with suppress(Signal):
+            call()
+        assert where() == here
+
+
+async def anode(state):
+    for call in (asent, asent.plain, carry(aplain)):
+        here = where()
+        with suppress(Signal):
+            await call()
+        assert where() == here
+
+
+def test_a_thread_that_a_signal_has_thrown_out_stays_in_no_run_effect_or_transaction(store):
+    """Wrong: what the thread starts from now on are child runs of the dead one, and its effects are refused."""
+    for number in count(1):
+        with pytest.MonkeyPatch.context() as patch:
+            cut = Cut(patch, number)
+            with suppress(Signal):
+                flow(store, node).execute({}, f"r{number}")
+        assert where() == (None, None)
+        if cut.left > 0:
+            break
+        if store.get_execution(f"r{number}").status != "completed":
+            assert flow(store, node).resume(f"r{number}").status == "completed"
+    assert number > 12
+    assert {head.parent_id for head in store.list_executions()} == {None}
+
+
+def test_a_task_that_a_signal_has_thrown_out_stays_in_no_effect(store):
+    for number in count(1):
+        with pytest.MonkeyPatch.context() as patch:
+            cut = Cut(patch, number)
+            with suppress(Signal):
+                asyncio.run(flow(store, anode).aexecute({}, f"r{number}"))
+        assert where() == (None, None)
+        if cut.left > 0:
+            break
+        if store.get_execution(f"r{number}").status != "completed":
+            assert asyncio.run(flow(store, anode).aresume(f"r{number}")).status == "completed"
+    assert number > 9

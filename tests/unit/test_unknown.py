@@ -255,7 +255,7 @@ def test_an_async_node_that_ran_out_of_time_in_an_effect_leaves_it_unknown(store
         await pay()
 
     with pytest.raises(EffectUnknown):
-        asyncio.run(flow(store, a, timeout=0.01, retry=1).aexecute(execution_id="r"))
+        asyncio.run(flow(store, a, timeout=0.1, retry=1).aexecute(execution_id="r"))
     assert calls == [1]
 
 

@@ -42,6 +42,7 @@ UNSEEN = {
     ("archive", "broken_append"): "what an effect writes is a matter of values",
     ("balance", "broken_frozen"): "which of two balances counts is a matter of the trade",
     ("report", "broken_counter"): "what a client of a model keeps is the client's own",
+    ("guarded_desk", "broken_no_key"): "the effect around a memory is the agent's own, and none in the source",
     ("agent_in_chain", "broken_by_hand"): "that a run is kept nowhere may be meant",
     ("mail", "broken_receiver"): "the key is handed over; what the receiver makes of it is not in the source",
 }
