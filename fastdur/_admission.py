@@ -38,7 +38,15 @@ def admit(root: Machine, data: State) -> Generator[Effect[Any], Any, State]:
             raise outcome.error
         state = root.apply(state, step, outcome)
         step = root.next(state)
-    return root.passed(data, state)
+    return _passed(data, state)
+
+
+def _passed(data: State, state: Any) -> State:
+    """What the guardrails have left of the `data` that a conversation begins with."""
+    given = state["data"]["input"]
+    if "input" in data:
+        return {**data, "input": given}
+    return data if given is data else {"input": given}
 
 
 def admit_once(root: Machine, execution_id: str, data: State) -> Generator[Effect[Any], Any, State]:

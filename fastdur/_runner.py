@@ -110,10 +110,6 @@ class Runner(Forking):
         """The state of a new frame whose guardrails have been asked: as it was, where a topology has none."""
         return state
 
-    def passed(self, data: State, state: State) -> State:  # noqa: ARG002 - of the protocol
-        """What the guardrails have left of `data`: all of it, where a topology has none."""
-        return data
-
     def paused(self, state: State) -> State:
         """The state after a question was asked in it or below it: as it was, where a topology has no rule for it."""
         return state

@@ -154,10 +154,6 @@ class Machine(Protocol):
         """The state of a new frame whose guardrails have been asked before it began."""
         ...
 
-    def passed(self, data: State, state: State) -> State:
-        """What is left of `data` after the guardrails have been asked about it, which has led to `state`."""
-        ...
-
     @property
     def on_text(self) -> Callable[[str, str], object] | None:
         """Who hears what the models of this machine, and of those below it, say while they say it."""

@@ -54,14 +54,6 @@ def let_in(state: Talk, step: str) -> Talk:
     return {**_without(state, "guards"), "step": step}
 
 
-def passed(data: Talk, state: Talk) -> Talk:
-    """What the guardrails have left of the `data` that a conversation begins with."""
-    given = state["data"]["input"]
-    if "input" in data:
-        return {**data, "input": given}
-    return data if given is data else {"input": given}
-
-
 def released(state: Talk) -> Talk:
     """The guardrails have been asked about the calls of the answer that is held, and it is taken."""
     return taken(_without(state, "reply", "cost"), state["reply"])

@@ -203,10 +203,6 @@ class Agent(Conversing):
         """The state of a new frame whose guardrails have been asked before it began."""
         return _talk.let_in(state, self._first)
 
-    def passed(self, data: State, state: State) -> State:
-        """What the guardrails have left of `data`."""
-        return _talk.passed(data, state)
-
     def addresses(self, state: State) -> list[str]:
         """The tools that wait to be called."""
         return [f"tool:{call['name']}" for call in _talk.waiting(state)]

@@ -152,10 +152,6 @@ class Swarm(Conversing):
         """The state of a new frame whose guardrails have been asked before it began."""
         return {key: part for key, part in state.items() if key not in ("guards", "step")}
 
-    def passed(self, data: State, state: State) -> State:
-        """What the guardrails have left of `data`."""
-        return _talk.passed(data, state)
-
     def addresses(self, state: State) -> list[str]:
         """The agent at work."""
         of: Any = state

@@ -488,9 +488,23 @@ def test_what_is_no_store_is_refused_wherever_a_store_is_given(wrong):
             call()
 
 
-def test_recover_takes_several_runners(store):
-    with pytest.raises(TypeError, match=r"\[chain\]"):
-        fastdur.recover(flow(store, last))
+@pytest.mark.parametrize(
+    ("runners", "options", "told"),
+    [
+        (lambda made: made, {}, r"\[chain\]"),
+        (lambda made: [made, "c"], {}, "not str"),
+        (lambda made: [made], {"max_attempts": "3"}, "max_attempts"),
+        (lambda made: [made], {"max_attempts": 0}, "max_attempts"),
+    ],
+)
+def test_recover_takes_several_runners_and_a_number(store, runners, options, told):
+    with pytest.raises(TypeError, match=told):
+        fastdur.recover(runners(flow(store, last)), **options)
+
+
+def test_what_only_looks_like_a_yes_is_none(store):
+    with pytest.raises(TypeError, match="takeover='no'"):
+        flow(store, last).resume("r", takeover="no")
 
 
 def test_other_arguments_that_are_no_good_are_refused_by_name(store):
