@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from datetime import timedelta
 
 import pytest
@@ -14,6 +14,7 @@ from fastdur import (
     Chain,
     Resume,
     RunNotFound,
+    SimulatedCrash,
     SQLiteCheckpointer,
     Supervisor,
     Swarm,
@@ -21,6 +22,7 @@ from fastdur import (
     cancel,
     delete_execution,
     interrupt,
+    observe,
     prune,
     tool,
 )
@@ -39,24 +41,42 @@ def backend(request):
     return Files() if request.param == "sqlite" else Schemas(request.getfixturevalue("fastdur_postgres"))
 
 
-def refund(ledger, store):
+def refund(ledger, store, send=stories.send):
     return stories.chain(
         store,
         ("check", stories.check),
         ("review", stories.review),
         ("pay", stories.charging(ledger)),
-        ("send", stories.send),
+        ("send", send),
     )
+
+
+def unsent(state):
+    raise OSError
+
+
+def left_alone(boundary):
+    if (boundary.when, boundary.name) == ("before", "append send"):
+        raise SimulatedCrash
+
+
+def bring(ledger, store, state):
+    """A run that has got to `state`."""
+    chain = refund(ledger, store, unsent if state == "failed" else stories.send)
+    chain.execute(dict(stories.INPUT), "source")
+    if state == "cancelled":
+        chain.cancel("source")
+    elif state != "paused":
+        with observe(left_alone, store) if state == "running" else nullcontext(), suppress(OSError, SimulatedCrash):
+            chain.resume("source", stories.ANSWERS["approve"])
+    assert store.get_execution("source").status == state
 
 
 def forks(ledger, state, node=None, **options):
     """The story of a branch of a run that has got to `state`, from the row of a node or the newest."""
 
     def before(store):
-        chain = refund(ledger, store)
-        chain.execute(dict(stories.INPUT), "source")
-        if state == "completed":
-            chain.resume("source", stories.ANSWERS["approve"])
+        bring(ledger, store, state)
 
     def enter(runner, execution_id):
         rows = [row.checkpoint_id for row in runner.checkpointer.list("source") if row.node_id == node]
@@ -93,6 +113,16 @@ def test_a_fork_holds_through_every_fault_and_its_source_is_the_same_byte_for_by
     assert ("start", "fork") in report.rows
 
 
+@pytest.mark.case("S54")
+@pytest.mark.parametrize("faults", ["crash", *(pytest.param(each, marks=pytest.mark.sweep) for each in FAULTS[1:])])
+@pytest.mark.parametrize(("state", "node"), [("failed", "check"), ("running", "check"), ("cancelled", None)])
+def test_so_does_a_fork_of_a_run_that_nobody_works_on(ledger, backend, faults, state, node):
+    report = explore(forks(ledger, state, node), faults, backend=backend)
+    assert report.ok, report.render()
+    assert report.points == len(report.boundaries) >= 16
+    assert ("start", "fork") in report.rows
+
+
 def team(ledger, store, kind):
     """A supervisor whose worker pays, or a swarm that hands over to it; each charge needs an approval."""
     pay = stories.charging(ledger)
@@ -112,7 +142,23 @@ def team(ledger, store, kind):
 @pytest.mark.case("S53")
 @pytest.mark.parametrize("kind", ["supervisor", "swarm"])
 def test_a_fork_of_a_team_that_has_ended_asks_again_and_pays_once_whatever_crashes(ledger, kind):
-    """From the row before the gate, which the source has passed."""
+    report = explore(forks_of_a_team(ledger, kind), "crash", backend=Files())
+    assert report.ok, report.render()
+    assert ("start", "fork") in report.rows
+
+
+@pytest.mark.case("S53")
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", ["supervisor", "swarm"])
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_fork_of_a_team_holds_through_every_fault_on_every_store(ledger, backend, kind, faults):
+    report = explore(forks_of_a_team(ledger, kind), faults, backend=backend)
+    assert report.ok, report.render()
+    assert ("start", "fork") in report.rows
+
+
+def forks_of_a_team(ledger, kind):
+    """The story of a branch from the row before the gate, which the source has passed."""
 
     def before(store):
         runner = team(ledger, store, kind)
@@ -123,7 +169,7 @@ def test_a_fork_of_a_team_that_has_ended_asks_again_and_pays_once_whatever_crash
         first = next(row for row in runner.checkpointer.list("source") if row.step_type == "tool_call")
         return runner.fork("source", first.checkpoint_id, new_execution_id=execution_id)
 
-    story = Story(
+    return Story(
         f"fork of a {kind}",
         lambda store: team(ledger, store, kind),
         answers={"approve_charge": ANSWER},
@@ -132,9 +178,6 @@ def test_a_fork_of_a_team_that_has_ended_asks_again_and_pays_once_whatever_crash
         before=before,
         enter=enter,
     )
-    report = explore(story, "crash", backend=Files())
-    assert report.ok, report.render()
-    assert ("start", "fork") in report.rows
 
 
 def housekeeping(store):
