@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 from fastdur import SQLiteCheckpointer
 from fastdur._owner import calls
+from tests.unit.running import WAIT
 
 
 @pytest.fixture
@@ -15,6 +17,9 @@ def store():
     """A store of its own; at the end no call under a claim on it is left in progress."""
     made = SQLiteCheckpointer(":memory:")
     yield made
+    for thread in threading.enumerate():
+        if thread.name.startswith("fastdur "):
+            thread.join(WAIT)  # a call that ran out of time gives up its claim when it returns
     left = [claim.execution_id for where, claim in calls._claims.values() if where is made]
     made.close()
     assert left == []
