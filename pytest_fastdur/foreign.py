@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 import random
-import signal
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pytest_fastdur.faults import (
     Fault,
@@ -24,137 +18,18 @@ from pytest_fastdur.faults import (
     faults_named,
     parse_token,
 )
-from pytest_fastdur.forked import ForkServer, require_fork
-from pytest_fastdur.instants import Instants, tell_of_databases
+from pytest_fastdur.foreign_lives import PATIENCE, Life, Order, Processes
+from pytest_fastdur.forked import require_fork
 from pytest_fastdur.ledger import MODES, EffectLedger, Tally
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
-from pytest_fastdur.subject import Outside, checked
 from pytest_fastdur.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pytest_fastdur.forked import Death
     from pytest_fastdur.subject import Subject
 
 _NO_FAULT = FaultPlan(())
-_PATIENCE = 60
-"""Seconds after which a lifetime counts as one that hangs."""
-_BLOCKED = 10
-"""Seconds after which a second process counts as waiting for the one that stands still."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What a child does."""
-
-    folder: str
-    dsn: str | None
-    call: str
-    label: str
-    number: int
-    steps: tuple[Step, ...] = ()
-    seconds: int = _PATIENCE
-
-
-@dataclass
-class _Life:
-    """What came of a lifetime."""
-
-    label: str
-    how: str
-    """`returned`, `raised`, `killed`, `hung`, `died`."""
-    events: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    struck: bool = False
-    error: str = ""
-    answer: Any = None
-    other: str = ""
-    """How the second process ended, where there was one."""
-
-    def __str__(self) -> str:
-        """One line."""
-        beside = f", while another process resumed and {self.other}" if self.other else ""
-        return f"{self.label}: {len(self.events)} instants, {self.how}{beside}{': ' if self.error else ''}{self.error}"
-
-
-class _Processes:
-    """The processes of a subject: one for each call, and a second one beside it where that is ordered."""
-
-    def __init__(self, subject: Subject, ledger: str) -> None:
-        self._subject, self._ledger = subject, ledger
-        self._second = ForkServer(self._work)
-        self._first = ForkServer(self._work)
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Begin. The second server comes first, so that the children of the other can speak to it."""
-        self._open.enter_context(self._second)
-        self._open.enter_context(self._first)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._open.close()
-
-    def live(self, order: _Order) -> _Life:
-        """Let a process do one call."""
-        return _life_of(order, self._first.run(pickle.dumps(order)))
-
-    def _work(self, plain: bytes, send: Callable[[bytes], None]) -> None:
-        """What a child does. Whatever the subject raises is its result."""
-        order: _Order = pickle.loads(plain)  # noqa: S301 - it comes from our own process
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, order.seconds)
-        ledger = EffectLedger(self._ledger)
-        ledger.lifetime = order.number
-        life = _Life(order.label, "raised")
-
-        def passed(when: str, name: str) -> None:
-            life.events.append((when, name))
-            for step in order.steps:
-                if not life.struck and (step.point.when, step.point.name) == (when, name):
-                    life.struck = True
-                    if step.fault is Fault.KILL:
-                        life.how = "killed"
-                        send(_plain(life))
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    life.other = self._beside(order)
-
-        instants = Instants(passed)
-        if order.call != "status":
-            tell_of_databases(instants)
-        outside = Outside(Path(order.folder), order.dsn, ledger, instants.tell)
-        try:
-            answer = getattr(self._subject, order.call)(outside)
-            life.how, life.answer = "returned", list(checked(answer)) if order.call == "status" else None
-        except SweepError:
-            raise
-        except BaseException as error:  # the process of foreign code ends here, whatever came out of it
-            life.error = f"{type(error).__name__}: {error}"
-        send(_plain(life))
-
-    def _beside(self, order: _Order) -> str:
-        """Let another process resume the run while this one stands still."""
-        other = _Order(order.folder, order.dsn, "resume", "the other", -order.number, seconds=_BLOCKED)
-        life = _life_of(other, self._second.run(pickle.dumps(other)))
-        return f"{life.how}{': ' if life.error else ''}{life.error}"
-
-
-def _plain(life: _Life) -> bytes:
-    return json.dumps(vars(life)).encode()
-
-
-def _life_of(order: _Order, death: Death) -> _Life:
-    if death.message and (death.status == 0 or death.signal == signal.SIGKILL):
-        known = json.loads(death.message)
-        known["events"] = [(when, name) for when, name in known["events"]]
-        return _Life(**known)
-    if death.signal == signal.SIGALRM:
-        return _Life(order.label, "hung", error=f"it had not ended after {order.seconds} s")
-    said = death.message.decode("utf-8", "replace").rstrip()
-    if "SweepError: " in said:
-        raise SweepError(said.rpartition("SweepError: ")[2])
-    return _Life(order.label, "died", error=said.rpartition("\n")[2] or str(death))
 
 
 class _History:
@@ -162,7 +37,7 @@ class _History:
 
     def __init__(self, sweep: _SubjectSweep, folder: str, dsn: str | None, plan: FaultPlan) -> None:
         self._sweep, self._folder, self._dsn, self.plan = sweep, folder, dsn, plan
-        self.lives: list[_Life] = []
+        self.lives: list[Life] = []
         self.seen: list[tuple[str, Any]] = []
         self._counts = {"start": 0, "resume": 0}
 
@@ -174,7 +49,7 @@ class _History:
             self._counts[call] += 1
             number = self._counts[call]
             label = call if call == "start" and number == 1 else f"{call}#{number}"
-            order = _Order(
+            order = Order(
                 self._folder, self._dsn, call, label, len(self.lives) + 1, self.plan.of(label), self._sweep.patience
             )
             self.lives.append(self._sweep.processes.live(order))
@@ -187,7 +62,7 @@ class _History:
         return any(state in ("running", "paused") for state, _ in self.seen)
 
     def _look(self) -> None:
-        life = self._sweep.processes.live(_Order(self._folder, self._dsn, "status", "status", 0))
+        life = self._sweep.processes.live(Order(self._folder, self._dsn, "status", "status", 0))
         self.seen.append(tuple(life.answer) if life.answer is not None else ("unknown", life.error or life.how))
 
     @property
@@ -223,11 +98,9 @@ class _History:
 class _SubjectSweep:
     """An order being carried out on a subject."""
 
-    def __init__(
-        self, processes: _Processes, ledger: EffectLedger, effects: Mapping[str, str], dsn: str | None
-    ) -> None:
+    def __init__(self, processes: Processes, ledger: EffectLedger, effects: Mapping[str, str], dsn: str | None) -> None:
         self.processes, self.ledger, self.effects, self._dsn = processes, ledger, effects, dsn
-        self.patience = _PATIENCE
+        self.patience = PATIENCE
 
     def play(self, plan: FaultPlan = _NO_FAULT, most: int = 20) -> _History:
         """One history, in a fresh place."""
@@ -341,7 +214,7 @@ def sweep_subject(
     ordered = faults_named(faults) if replayed is None else tuple(dict.fromkeys(s.fault for s in replayed.steps))
     _check(ordered, effects or {}, depth, budget)
     report = SweepReport(title, [fault.value for fault in ordered], store="a store of its own")
-    with EffectLedger() as ledger, _Processes(subject, ledger.path) as processes:
+    with EffectLedger() as ledger, Processes(subject, ledger.path) as processes:
         sweep = _SubjectSweep(processes, ledger, effects or {}, dsn)
         control = sweep.control()
         if isinstance(control, str):

@@ -15,7 +15,6 @@ from pytest_fastdur.subject import checked, is_subject
 from tests.plugin import subjects
 
 ROOT = Path(__file__).parents[2]
-AROUND_APPROVAL = "resume#1/*"
 
 
 def verdicts(report):
