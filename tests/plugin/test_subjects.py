@@ -21,6 +21,12 @@ def verdicts(report):
     return {finding.verdict for finding in report.findings}
 
 
+def assert_found_again(kind, token, verdict):
+    command = [sys.executable, "-m", "pytest_fastdur", "subject", f"tests.plugin.subjects:{kind.__name__}", token]
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (again.returncode, verdict in again.stdout) == (1, True), again.stdout + again.stderr
+
+
 def test_right_code_over_sqlite_survives_a_kill_at_every_change_and_round_its_effect():
     report = sweep_subject(subjects.Refund())
     assert report.ok, report.render()
@@ -40,9 +46,7 @@ def test_right_code_over_sqlite_survives_a_kill_at_every_change_and_round_its_ef
 def test_wrong_code_is_found_and_its_token_finds_it_again_in_a_fresh_process(kind, at, verdict):
     report = sweep_subject(kind(), at=at)
     assert verdicts(report) == {verdict}, report.render()
-    command = [sys.executable, "-m", "pytest_fastdur", "subject", f"tests.plugin.subjects:{kind.__name__}"]
-    again = subprocess.run([*command, report.findings[0].token], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (again.returncode, verdict in again.stdout) == (1, True), again.stdout + again.stderr
+    assert_found_again(kind, report.findings[0].token, verdict)
 
 
 def test_a_second_process_that_resumes_while_the_first_stands_still_may_not_repeat_the_effect():
@@ -50,6 +54,7 @@ def test_a_second_process_that_resumes_while_the_first_stands_still_may_not_repe
     assert right.ok, right.render()
     wrong = sweep_subject(subjects.Racing(), "zombie", at="resume#1/before effect pay")
     assert verdicts(wrong) == {"FD04 TWO_WINNERS"}
+    assert_found_again(subjects.Racing, wrong.findings[0].token, "FD04 TWO_WINNERS")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +70,9 @@ def test_code_over_psycopg_is_swept_in_the_same_way(kind, at, verdict, fastdur_p
     report = sweep_subject(kind(), at=at, dsn=fastdur_postgres.dsn)
     assert verdicts(report) == ({verdict} if verdict else set()), report.render()
     assert report.ok is (verdict is None)
+    for finding in report.findings:
+        again = sweep_subject(kind(), replay=finding.token, dsn=fastdur_postgres.dsn)
+        assert (again.points, verdicts(again)) == (1, {verdict}), again.render()
 
 
 def test_the_fixture_takes_a_subject_and_a_failure_prints_the_line_that_replays_it(suite):
