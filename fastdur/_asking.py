@@ -5,8 +5,9 @@ They run as user code does, invoked by a driver; what they return is plain data 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fastdur._codec import freeze
 from fastdur._functions import chained, is_async
@@ -15,7 +16,16 @@ from fastdur._streaming import listener
 from fastdur.errors import AgentOutputError, NodeResultError
 from fastdur.idempotent import idempotent
 from fastdur.llm.client import LLMRequest, LLMResponse
-from fastdur.llm.messages import Conversation, Message, ToolCall, answered, frozen_message, message_of, prompt_of
+from fastdur.llm.messages import (
+    Conversation,
+    Message,
+    ToolCall,
+    answered,
+    frozen_message,
+    is_message,
+    message_of,
+    prompt_of,
+)
 from fastdur.tools import Handoff, RunnerTool
 
 if TYPE_CHECKING:
@@ -141,10 +151,14 @@ def recall(memory: AgentMemory, who: str, given: Frozen) -> Callable[[Any], Any]
 
 
 def _recalled(who: str, messages: Any) -> list[Frozen]:
-    found: list[Any] = [*messages]
-    wrong = next((each for each in found if type(each) is not Message), None)
-    if wrong is not None:
-        message = f"The memory of agent {who!r} knows of {type(wrong).__qualname__}; get_context() returns Messages"
+    if not isinstance(messages, Iterable):
+        message = f"The memory of agent {who!r} knows of {messages!r}; get_context() returns Messages, none as []"
+        raise NodeResultError(message)
+    found: list[Any] = [*cast("Iterable[object]", messages)]
+    wrong = next((each for each in found if not is_message(each)), found)
+    if wrong is not found:
+        what = f"{wrong!r}" if type(wrong) is Message else type(wrong).__qualname__
+        message = f"The memory of agent {who!r} knows of {what}; get_context() returns Messages"
         raise NodeResultError(message)
     return [frozen_message(message) for message in found]
 

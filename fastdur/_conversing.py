@@ -8,7 +8,7 @@ from fastdur._codec import thaw
 from fastdur._functions import is_async
 from fastdur._runner import Runner
 from fastdur.errors import AgentLimitError, GraphError
-from fastdur.llm.messages import frozen_message, unfit
+from fastdur.llm.messages import frozen_message, is_message, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,11 +63,16 @@ class Conversing(Runner):
 
 
 def given(input: Any, history: Iterable[Message]) -> dict[str, Any]:
-    """What a run begins with. Raises `TypeError` where it is no text."""
+    """What a run begins with. Raises `TypeError` where it is no text, or a message is none."""
     if type(input) is not str:
         message = f"the input of an agent is {type(input).__qualname__}; give a str"
         raise TypeError(message)
-    said = [thaw(frozen_message(message)) for message in history]
+    before: list[Any] = [*history]
+    wrong = next((place for place, each in enumerate(before) if not is_message(each)), None)
+    if wrong is not None:
+        message = f"history[{wrong}] is {before[wrong]!r}; give a Message, with texts"
+        raise TypeError(message)
+    said = [thaw(frozen_message(each)) for each in before]
     return {"input": input, **({"history": said} if said else {})}
 
 

@@ -120,9 +120,13 @@ class Guards:
                 raise NodeResultError(message)
             return {"mask": freeze(said.value, f"the value of {what}")}
         if type(said) is ReAsk and position != "input":
+            reason: Any = said.reason
+            if type(reason) is not str:
+                message = f"{what} sends the {position} back with {type(reason).__qualname__}; give the reason as a str"
+                raise NodeResultError(message)
             if position == "output" and not left:
                 _blocked(guard, f"{what} has sent the output back too often: {said.reason}")
-            return {"again": freeze(said.reason, f"the reason of {what}")}
+            return {"again": said.reason}
         known = "None, Block(reason) or Mask(value)" + ("" if position == "input" else ", or ReAsk(reason)")
         message = f"{what} returned {type(said).__qualname__} at {position}; return {known}"
         raise NodeResultError(message)

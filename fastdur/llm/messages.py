@@ -182,5 +182,12 @@ def _is_message(frozen: Frozen) -> bool:
         message = message_of(frozen)
     except (TypeError, KeyError, ValueError, AttributeError):
         return False
-    texts = (message.content, message.tool_call_id or "", message.name or "")
-    return message.role in _ROLES and all(type(text) is str for text in texts)
+    return is_message(message)
+
+
+def is_message(given: Any) -> bool:
+    """Whether it is a message that a model can be given: with a role that there is, and texts where texts belong."""
+    if type(given) is not Message or given.role not in _ROLES or type(given.tool_calls) is not tuple:
+        return False
+    texts: list[Any] = [given.content, given.tool_call_id or "", given.name or ""]
+    return {str}.issuperset(map(type, texts)) and {ToolCall}.issuperset(map(type, given.tool_calls))

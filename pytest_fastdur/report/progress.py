@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pytest_fastdur.report.terminal import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,6 +43,8 @@ def line_of(report: SweepReport) -> str:
     """How far a sweep has come."""
     share = report.points / report.ordered if report.ordered else 0.0
     full = int(_LENGTH * share)
-    more = f", {report.lifetimes:,} lifetimes" + (f", {len(report.findings)} findings" if report.findings else "")
+    more = f", {counted(report.lifetimes, 'lifetime')}"
+    if report.findings:
+        more += f", {counted(len(report.findings), 'finding')}"
     bar = "#" * full + "." * (_LENGTH - full)
-    return f"{report.story} [{bar}] {report.points:,} of {report.ordered:,} points{more}"
+    return f"{report.story} [{bar}] {report.points:,} of {counted(report.ordered, 'point')}{more}"

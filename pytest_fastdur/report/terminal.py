@@ -24,26 +24,35 @@ def summary(report: SweepReport) -> str:
     """One line: what was proven, or that it was not."""
     if report.stopped is not None:
         return f"{report.story}: stopped, nothing was faulted"
-    tried = f"{report.points:,} points" if report.complete else f"{report.points:,} of {report.ordered:,} points"
+    tried = counted(report.ordered, "point")
+    if not report.complete:
+        tried = f"{report.points:,} of {tried}"
     pairs = f" ({report.pairs:,} with a second fault in the recovery)" if report.pairs else ""
-    verdict = "all ok" if report.ok else f"{len(report.findings)} findings" if report.findings else "CUT OFF, no pass"
-    if len(report.findings) == 1:
-        verdict = "1 finding"
+    found = counted(len(report.findings), "finding")
+    verdict = "all ok" if report.ok else found if report.findings else "CUT OFF, no pass"
     only = f", only {report.restricted}" if report.restricted else ""
     if report.inapplicable:
         only += f", not {' and not '.join(report.inapplicable)}"
     return (
-        f"{report.story}: {len(report.rows)} boundaries, {'+'.join(report.faults)} before and after{only}: "
-        f"{tried}{pairs}, {report.lifetimes:,} lifetimes, {verdict}"
+        f"{report.story}: {counted(len(report.rows), 'boundary')}, {'+'.join(report.faults)} before and after{only}: "
+        f"{tried}{pairs}, {counted(report.lifetimes, 'lifetime')}, {verdict}"
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 point`, `2,000 points`; `1 boundary`, `2 boundaries`."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
 
 
 def closure_line(report: SweepReport) -> str:
     """One line: whether crashes were taken to any number of them."""
-    tried = f"{report.instants:,} in recoveries, from {report.states:,} durable states"
+    tried = f"{report.instants:,} in recoveries, from {counted(report.states, 'durable state')}"
     if not report.closed:
         return f"more crashes: {tried}, CUT OFF before all were tried"
-    kills = f"; {report.sampled} real kills leave the same" if report.sampled else ""
+    kills = counted(report.sampled, "real kill")
+    kills = f"; {kills} {'leaves' if report.sampled == 1 else 'leave'} the same" if report.sampled else ""
     return f"any number of crashes: {tried}, none left{kills}"
 
 
@@ -56,9 +65,10 @@ def matrix_lines(report: SweepReport, width: int = 100, *, color: bool = False) 
     if report.states:
         yield from _wrapped(closure_line(report), width, "  ")
     if report.images:
-        yield f"  power cuts: {report.images:,} images of the file, such as they may leave, were opened and looked at"
+        images = counted(report.images, "image")
+        yield f"  power cuts: {images} of the file, such as they may leave, {_was(report.images)} opened and looked at"
     if report.replayed:
-        yield f"  {report.replayed} known histories were played first"
+        yield f"  {counted(report.replayed, 'known history')} {_was(report.replayed)} played first"
     for note in report.notes:
         yield from _wrapped(note, width, "  ")
     columns = [f"{fault} {when}" for fault in report.faults for when in ("before", "after")]
@@ -86,7 +96,11 @@ def summary_lines(report: SweepReport, width: int, *, color: bool, short: bool) 
 
 
 def _more(count: int) -> str:
-    return f", and {count - 1} more point{'s' if count > 2 else ''}" if count > 1 else ""  # noqa: PLR2004 - a plural
+    return f", and {counted(count - 1, 'more point')}" if count > 1 else ""
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def finding_lines(report: SweepReport, width: int = 100, *, color: bool = False) -> Iterator[str]:
@@ -96,7 +110,8 @@ def finding_lines(report: SweepReport, width: int = 100, *, color: bool = False)
         yield from _finding(report, finding, width, color=color)
     if len(report.findings) > MOST_FINDINGS:
         yield ""
-        yield f"and {len(report.findings) - MOST_FINDINGS} more findings; these replay them:"
+        more = counted(len(report.findings) - MOST_FINDINGS, "more finding")
+        yield f"and {more}, by the lines that replay what was found:"
         yield from (f"  {finding.verdict}  {report.replay(finding)}" for finding in report.findings[MOST_FINDINGS:])
 
 

@@ -33,6 +33,7 @@ CATCHES_ALL: dict[tuple[str, str], str] = {
     ("fastdur/cli/_text.py", "blaming"): "what a module or a chain of the user's raises is told in one line",
     ("fastdur/checkpointers/sqlite.py", "SQLiteCheckpointer._open"): "closes what it opened and goes on",
     ("pytest_fastdur/conformance/_table.py", "_result"): "whatever a foreign store raises is its result",
+    ("pytest_fastdur/foreign_lives.py", "Processes._work"): "whatever foreign code raises is what came of its process",
 }
 
 # Tests that wait in real time, and why: file: reason.

@@ -18,7 +18,7 @@ def test_what_was_found_last_time_is_played_first_and_forgotten_once_it_holds(su
     first.stdout.no_fnmatch_line("*played first*")
     again = pytester.runpytest_inprocess("--fastdur-budget=1")
     again.assert_outcomes(failed=1)
-    again.stdout.fnmatch_lines(["  1 known histories were played first", "FD07 EFFECT_REPEATED *"])
+    again.stdout.fnmatch_lines(["  1 known history was played first", "FD07 EFFECT_REPEATED *"])
     assert token_of(again) == token_of(first)
     suite(RIGHT)
     pytester.runpytest_inprocess().assert_outcomes(passed=1)
@@ -54,7 +54,7 @@ def test_the_patch_that_is_written_makes_what_was_found_a_mark(suite):
     text = (pytester.path / "test_refund.py").read_text()
     assert f"@pytest.mark.fastdur_replay({token_of(result)!r})\ndef test_refund(" in text
     again = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--fastdur-write-regressions")
-    again.stdout.fnmatch_lines(["  1 known histories were played first"])
+    again.stdout.fnmatch_lines(["  1 known history was played first"])
     assert (pytester.path / "test_refund.py").read_text() == text
 
 

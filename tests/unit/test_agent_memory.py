@@ -164,6 +164,35 @@ def test_what_a_memory_knows_must_be_messages(store):
         agent(store, Book("text")).run("hi", RUN)
 
 
+@pytest.mark.parametrize(
+    "known",
+    [
+        Message("user", 5),
+        Message("boss", "hi"),
+        Message("user", "hi", name=5),
+        Message("assistant", "hi", ("note",)),
+        Message("assistant", "hi", [called(1, "note")]),
+    ],
+    ids=repr,
+)
+def test_a_message_that_no_model_can_be_given_is_refused_from_a_memory_and_from_a_history(store, known):
+    made = agent(store, Book(BEFORE, known))
+    with pytest.raises(NodeResultError, match=r"The memory of agent 'a' knows of Message\(.*; get_context\(\) returns"):
+        made.run("hi", RUN)
+    assert (ids(store), made.model.calls) == (["run_end"], [])
+    with pytest.raises(TypeError, match=r"history\[1\] is Message\(.*; give a Message, with texts"):
+        made.run("hi", "other", history=[BEFORE, known])
+    assert store.get_execution("other") is None
+
+
+@pytest.mark.parametrize("known", [None, 5])
+def test_a_memory_that_knows_nothing_says_so_with_an_empty_list(store, known):
+    book = Book()
+    book.get_context = lambda query: known
+    with pytest.raises(NodeResultError, match=f"knows of {known}; get_context.. returns Messages, none as .."):
+        agent(store, book).run("hi", RUN)
+
+
 @pytest.mark.parametrize("memory", [{}, "book"])
 def test_what_is_no_memory_is_refused(memory):
     with pytest.raises(GraphError, match="which has no get_context\\(\\); give an AgentMemory"):

@@ -265,6 +265,33 @@ def test_a_mask_that_no_store_keeps_fails_the_run(store, ledger):
     assert ledger == []
 
 
+@pytest.mark.parametrize("reason", [None, 5, {"a": 1}, object()], ids=lambda reason: type(reason).__name__)
+@pytest.mark.parametrize("position", ["tool_call", "tool_result", "output"])
+def test_a_reason_that_no_model_can_read_fails_the_run_and_is_told_to_none(store, ledger, position, reason):
+    guard = Guardrail(saying(ReAsk(reason)), position, name="g")
+    agent = guarded(store, guard, script=[called(1, "note", text="x"), "done"], tools=[ledger.note()])
+    with pytest.raises(NodeResultError, match="give the reason as a str"):
+        agent.run("hi", RUN)
+    assert seen(agent.model).count("Nothing was called") == 0
+    assert ledger == ([] if position == "tool_call" else [("note", "x")])
+    agent.guards.all[0].fn = saying(None)
+    assert agent.resume(RUN).output == "done"
+    assert ledger == [("note", "x")]
+
+
+@pytest.mark.parametrize("position", ["input", "tool_call", "tool_result", "output"])
+def test_a_block_without_a_reason_blocks_all_the_same(store, ledger, position):
+    agent = guarded(
+        store,
+        Guardrail(saying(Block(None)), position, name="g"),
+        script=[called(1, "note", text="x"), "done"],
+        tools=[ledger.note()],
+    )
+    with pytest.raises(GuardrailBlocked):
+        agent.run("hi", RUN)
+    assert ledger == ([] if position in ("input", "tool_call") else [("note", "x")])
+
+
 # -- sent back -----------------------------------------------------------------------------------------------------------
 
 

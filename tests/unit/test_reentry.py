@@ -17,6 +17,7 @@ from fastdur._reentry import (
     Entry,
     Request,
     answered_before,
+    asked_in,
     decide,
     status_of,
     with_answer,
@@ -217,3 +218,10 @@ def test_an_answer_is_looked_up_in_the_rows_that_hold_answers():
 def test_an_answer_that_only_aims_elsewhere_is_the_same_answer():
     entry = entered(ANSWERED, value=replace(YES, interrupt_id="a#1/1"))
     assert entry == Entry(ANSWERED)
+
+
+def test_of_two_open_questions_each_is_told_from_the_row_that_asked_it():
+    asked = [row(TWO, seq, place, "hitl_pause", "interrupted") for seq, place in enumerate(("x/q", "y/q"), 1)]
+    told = [(each.interrupt_id, each.node_id) for each in asked_in(asked, "c", TWO)]
+    assert told == [("x#1/q#1/1", "x/q"), ("y#1/q#1/1", "y/q")]
+    assert [each.interrupt_id for each in asked_in(asked[1:], "c", TWO)] == ["y#1/q#1/1"]
