@@ -18,7 +18,7 @@ from pytest_fastdur.faults import (
     faults_named,
     parse_token,
 )
-from pytest_fastdur.foreign_lives import PATIENCE, Life, Order, Processes
+from pytest_fastdur.foreign_lives import PATIENCE, Errand, Life, Processes
 from pytest_fastdur.forked import require_fork
 from pytest_fastdur.ledger import MODES, EffectLedger, Tally
 from pytest_fastdur.report.data import Finding, SweepReport, cell_key
@@ -49,7 +49,7 @@ class _History:
             self._counts[call] += 1
             number = self._counts[call]
             label = call if call == "start" and number == 1 else f"{call}#{number}"
-            order = Order(
+            order = Errand(
                 self._folder, self._dsn, call, label, len(self.lives) + 1, self.plan.of(label), self._sweep.patience
             )
             self.lives.append(self._sweep.processes.live(order))
@@ -62,7 +62,7 @@ class _History:
         return any(state in ("running", "paused") for state, _ in self.seen)
 
     def _look(self) -> None:
-        life = self._sweep.processes.live(Order(self._folder, self._dsn, "status", "status", 0))
+        life = self._sweep.processes.live(Errand(self._folder, self._dsn, "status", "status", 0))
         self.seen.append(tuple(life.answer) if life.answer is not None else ("unknown", life.error or life.how))
 
     @property

@@ -1,4 +1,4 @@
-"""The processes of a subject: each makes one call, tells what it passed, and may be killed or stand still there."""
+"""The processes of a subject: one for each call, killed at an instant, or standing still beside one that resumes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import os
 import pickle
 import signal
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_fastdur.faults import Fault, Step, SweepError
-from pytest_fastdur.forked import BROKEN, ForkServer
+from pytest_fastdur.forked import ForkServer
 from pytest_fastdur.instants import Instants, tell_of_databases
 from pytest_fastdur.ledger import EffectLedger
 from pytest_fastdur.subject import Outside, checked
@@ -28,12 +27,10 @@ PATIENCE = 60
 """Seconds after which a lifetime counts as one that hangs."""
 _BLOCKED = 10
 """Seconds after which a second process counts as waiting for the one that stands still."""
-_UNFIT = f"{SweepError.__name__}: "
-"""How the error of a subject that is none begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Errand:
     """What a child does."""
 
     folder: str
@@ -84,13 +81,13 @@ class Processes:
         """End."""
         self._open.close()
 
-    def live(self, order: Order) -> Life:
+    def live(self, order: Errand) -> Life:
         """Let a process do one call."""
         return _life_of(order, self._first.run(pickle.dumps(order)))
 
     def _work(self, plain: bytes, send: Callable[[bytes], None]) -> None:
         """What a child does. Whatever the subject raises is its result."""
-        order: Order = pickle.loads(plain)  # noqa: S301 - it comes from our own process
+        order: Errand = pickle.loads(plain)  # noqa: S301 - it comes from our own process
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, order.seconds)
         ledger = EffectLedger(self._ledger)
@@ -114,16 +111,16 @@ class Processes:
         outside = Outside(Path(order.folder), order.dsn, ledger, instants.tell)
         try:
             answer = getattr(self._subject, order.call)(outside)
-            life.answer = list(checked(answer)) if order.call == "status" else None
-            life.how = "returned"
-        finally:  # what it raises goes on, and ends this process
-            if (error := sys.exception()) is not None:
-                life.error = f"{type(error).__name__}: {error}"
-            send(_plain(life))
+            life.how, life.answer = "returned", list(checked(answer)) if order.call == "status" else None
+        except SweepError:
+            raise
+        except BaseException as error:  # the process of foreign code ends here, whatever came out of it
+            life.error = f"{type(error).__name__}: {error}"
+        send(_plain(life))
 
-    def _beside(self, order: Order) -> str:
+    def _beside(self, order: Errand) -> str:
         """Let another process resume the run while this one stands still."""
-        other = Order(order.folder, order.dsn, "resume", "the other", -order.number, seconds=_BLOCKED)
+        other = Errand(order.folder, order.dsn, "resume", "the other", -order.number, seconds=_BLOCKED)
         life = _life_of(other, self._second.run(pickle.dumps(other)))
         return f"{life.how}{': ' if life.error else ''}{life.error}"
 
@@ -132,19 +129,14 @@ def _plain(life: Life) -> bytes:
     return json.dumps(vars(life)).encode()
 
 
-def _life_of(order: Order, death: Death) -> Life:
-    said = death.message.decode("utf-8", "replace")
-    if said.startswith("{") and (death.status == 0 or death.signal == signal.SIGKILL or _raised(death)):
-        known, _ = json.JSONDecoder().raw_decode(said)  # a traceback may follow
+def _life_of(order: Errand, death: Death) -> Life:
+    if death.message and (death.status == 0 or death.signal == signal.SIGKILL):
+        known = json.loads(death.message)
         known["events"] = [(when, name) for when, name in known["events"]]
-        life = Life(**known)
-        if life.error.startswith(_UNFIT):
-            raise SweepError(life.error.removeprefix(_UNFIT))
-        return life
+        return Life(**known)
     if death.signal == signal.SIGALRM:
         return Life(order.label, "hung", error=f"it had not ended after {order.seconds} s")
-    return Life(order.label, "died", error=said.rstrip().rpartition("\n")[2] or str(death))
-
-
-def _raised(death: Death) -> bool:
-    return death.signal is None and os.waitstatus_to_exitcode(death.status) == BROKEN
+    said = death.message.decode("utf-8", "replace").rstrip()
+    if "SweepError: " in said:
+        raise SweepError(said.rpartition("SweepError: ")[2])
+    return Life(order.label, "died", error=said.rpartition("\n")[2] or str(death))

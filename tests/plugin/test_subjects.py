@@ -115,6 +115,15 @@ def test_what_makes_no_sense_is_refused():
         assert not is_subject(nothing)
 
 
+def test_a_status_that_is_none_is_refused_out_of_the_process_that_asked():
+    class Unfit(subjects.Refund):
+        def status(self, outside):
+            return "done"
+
+    with pytest.raises(SweepError, match=r"\Astatus\(\) of a subject returns .*it was 'done'\Z"):
+        sweep_subject(Unfit())
+
+
 def test_a_run_that_does_not_end_without_a_fault_is_not_swept():
     class Stuck(subjects.Refund):
         def resume(self, outside):
