@@ -112,6 +112,9 @@ class Files:
             self._problem(given, 1, "its expressions are nested too deeply to be looked at")
 
     def _read(self, path: Path) -> bytes | None:
+        if path.exists() and not path.is_file():
+            self._problem(shown(path), 1, "is no file but a pipe, a socket or a device")  # reading one may never end
+            return None
         try:
             return path.read_bytes()
         except OSError as error:

@@ -129,3 +129,14 @@ def test_a_project_without_fastdur_has_no_findings(tmp_path):
     )
     report = lint([tmp_path], Config())
     assert (report.findings, report.problems, report.files, report.exit_code) == ((), (), 1, 0)
+
+
+def test_a_pipe_is_said_to_be_none_and_is_not_waited_for(tmp_path):
+    write(tmp_path, {"flow.py": WRONG})
+    os.mkfifo(tmp_path / "pipe.py")
+    for given in (tmp_path, tmp_path / "pipe.py"):
+        report = lint([given], Config())
+        assert [(Path(each.path).name, each.message) for each in report.problems] == [
+            ("pipe.py", "is no file but a pipe, a socket or a device")
+        ]
+        assert len(report.findings) == (given == tmp_path)
