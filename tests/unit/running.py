@@ -7,7 +7,9 @@ import threading
 from contextlib import contextmanager
 from itertools import pairwise
 
-from fastdur import Chain, observe
+import pytest
+
+from fastdur import Chain, SimulatedCrash, observe
 
 WAIT = 30
 """Seconds after which whatever waits has hung."""
@@ -88,3 +90,14 @@ def raising(error):
         raise error
 
     return do
+
+
+def crashed(store, call, at):
+    """Make a call, and die in process at the boundary whose text is `at`."""
+
+    def strike(boundary):
+        if str(boundary) == at:
+            raise SimulatedCrash(at)
+
+    with observe(strike, store), pytest.raises(SimulatedCrash):
+        call()

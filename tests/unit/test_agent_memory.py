@@ -15,9 +15,8 @@ from fastdur import (
     RunnerTool,
     Swarm,
     effect_key,
-    observe,
 )
-from fastdur.errors import SimulatedCrash
+from tests.unit.running import crashed
 from tests.unit.teams import RUN, Ledger, called, ids, scripted
 
 
@@ -60,15 +59,6 @@ def agent(store, book, *script, **options):
 
 def said(book):
     return [message.content for message in book.known]
-
-
-def crashed(store, call, at):
-    def strike(boundary):
-        if str(boundary) == at:
-            raise SimulatedCrash(at)
-
-    with observe(strike, store), pytest.raises(SimulatedCrash):
-        call()
 
 
 @pytest.mark.parametrize(("go", "kind"), [("sync", Book), ("async", Book), ("async", Awaited)], indirect=["go"])

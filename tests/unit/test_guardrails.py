@@ -26,10 +26,9 @@ from fastdur import (
     Worker,
     idempotent,
     interrupt,
-    observe,
     tool,
 )
-from fastdur.errors import SimulatedCrash
+from tests.unit.running import crashed
 from tests.unit.teams import RUN, YES, Ledger, called, ids, scripted
 
 SECRET = "4711-0815-secret"
@@ -405,15 +404,6 @@ def test_a_swarm_inside_a_chain_asks_there(store, go):
 
 
 # -- crashes, places, what is refused ------------------------------------------------------------------------------------
-
-
-def crashed(store, call, at):
-    def strike(boundary):
-        if str(boundary) == at:
-            raise SimulatedCrash(at)
-
-    with observe(strike, store), pytest.raises(SimulatedCrash):
-        call()
 
 
 def test_a_verdict_that_was_stored_is_not_asked_for_again(store, ledger):
